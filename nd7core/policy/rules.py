@@ -1,0 +1,30 @@
+"""A policy as Linux can enforce it: plain data between the compiler and the kernel code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LinuxRules:
+    """What `nd7core.policy.compile_linux` makes of a policy and `nd7exec.linux` enforces.
+
+    Every path is absolute and canonical, `os.fsdecode`d (surrogateescape keeps odd bytes).
+    Reading and executing is allowed everywhere but under `hidden`; writing is allowed nowhere
+    but under `writable` and on `writable_files`, and there not under `protected`.
+
+    Attributes:
+        hidden: subtrees that may be neither read, executed, nor written, whatever else says so.
+        writable: subtrees that may be written.
+        writable_files: single files and devices that may be written but not replaced.
+        protected: subtrees or files inside a writable subtree that stay unwritable.
+        connect_tcp: the TCP ports that may be connected to, on any host.
+        dns: whether UDP and TCP to port 53 are let out.
+    """
+
+    hidden: tuple[str, ...] = ()
+    writable: tuple[str, ...] = ()
+    writable_files: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    connect_tcp: tuple[int, ...] = ()
+    dns: bool = False

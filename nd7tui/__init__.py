@@ -1,0 +1,1 @@
+"""What a person touches: the nd7 command line and the dashboard."""

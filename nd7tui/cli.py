@@ -1,0 +1,114 @@
+"""The `nd7` command line: one table of commands, each in a module of its own that is imported only when asked for.
+
+Nothing here may import textual, rich or watchfiles: `nd7 allow` in a script must start like git does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from types import ModuleType
+
+from nd7core import __version__
+from nd7core.errors import Nd7Error
+
+# name -> (module under nd7tui.commands, one line of help).  The module has `configure(parser)` and
+# `run(arguments) -> int`, and a docstring whose text after the first line becomes the epilog (examples).
+# README's command table, the completions and the man page are made from this table.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "run an agent, or any program, in the sandbox"),
+    "tui": ("tui", "the dashboard: watch sessions, see denials, grant"),
+    "demo": ("demo", "see it live with a built-in agent, nothing to install"),
+    "allow": ("allow", "make a path writable for a session's next Bash commands"),
+    "deny": ("deny", "take a grant back"),
+    "grants": ("grants", "list what has been granted"),
+    "sessions": ("sessions", "list sessions"),
+    "denials": ("denials", "list what was refused, and where each refusal came from"),
+    "explain": ("explain", "say where a failure on stdin came from"),
+    "why": ("why", "what the policy in force says about a path or a port"),
+    "attach": ("attach", "put this terminal on a session's screen"),
+    "verify": ("verify", "check the hash chain of a session's audit log"),
+    "export": ("export", "write denials as JSON, CSV or Markdown, secrets masked"),
+    "doctor": ("doctor", "check this machine and say what to mend"),
+    "record": ("record", "the hook: one payload on stdin"),
+}
+
+
+def load(command: str) -> ModuleType:
+    """The module of a command.  Raises KeyError for a name that is not in the table."""
+    return importlib.import_module(f"nd7tui.commands.{COMMANDS[command][0]}")
+
+
+def command_parser(command: str) -> argparse.ArgumentParser:
+    """The parser of one command, as `nd7 COMMAND --help` shows it."""
+    module = load(command)
+    summary, _, examples = (module.__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog=f"nd7 {command}",
+        description=summary,
+        epilog=examples.strip("\n") or None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.configure(parser)
+    return parser
+
+
+def usage() -> str:
+    """The text of `nd7 --help`."""
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:<{width}}  {line}" for name, (_, line) in COMMANDS.items())
+    return (
+        "usage: nd7 COMMAND [ARGUMENTS...]\n\n"
+        "Run a coding agent in a kernel sandbox, and see where every refusal came from.\n\n"
+        f"commands:\n{rows}\n\n"
+        "examples:\n"
+        "  nd7 demo                see it live\n"
+        "  nd7 run claude          Claude Code, confined to this project\n"
+        "  nd7 tui                 the dashboard, in a second terminal\n\n"
+        "nd7 COMMAND --help tells more of one; nd7 --version prints the version.\n"
+    )
+
+
+def fail(error: Nd7Error) -> int:
+    """Say an error on stderr as `nd7: what` and, where there is one, the next step."""
+    sys.stderr.write(f"nd7: {error.message}\n")
+    if error.hint:
+        sys.stderr.write(f"     {error.hint}\n")
+    return error.exit_code
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit status.  Never a traceback for what a person can cause."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] in ("-h", "--help", "help"):
+        (sys.stdout if words else sys.stderr).write(usage())
+        return 0 if words else 2
+    if words[0] in ("-V", "--version", "version"):
+        print(f"nd7 {__version__}")
+        return 0
+    name = words[0]
+    if name not in COMMANDS:
+        import difflib
+
+        close = difflib.get_close_matches(name, COMMANDS, 1)
+        shown = name.encode("ascii", "backslashreplace").decode()[:80]
+        hint = f"did you mean `nd7 {close[0]}`?" if close else "`nd7 --help` lists the commands"
+        return fail(Nd7Error(f"no command {shown!r}", hint=hint, exit_code=2))
+    try:
+        module = load(name)
+        return int(module.run(command_parser(name).parse_args(words[1:])))
+    except Nd7Error as error:
+        return fail(error)
+    except BrokenPipeError:
+        # `nd7 denials | head`: the reader has gone, which is no error of anyone's.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

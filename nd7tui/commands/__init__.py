@@ -1,0 +1,1 @@
+"""One module a command; `nd7tui.cli.COMMANDS` is their table."""
