@@ -1,0 +1,25 @@
+"""Makes tests/support and tests/rig importable by name, and gives every test a world that asks for one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "support"), str(HERE / "rig")]
+
+if TYPE_CHECKING:
+    from world import World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A home, a network and a user of the test's own: see support/world.py."""
+    from world import new_world
+
+    with new_world() as made:
+        yield made
