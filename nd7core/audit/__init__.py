@@ -1,1 +1,1 @@
-"""The audit log: frames in a hash chain, appended under a lock, verified, followed."""
+"""The audit log: frames (`frame`), writing (`log`, `recorder`), reading (`tail`), checking (`verify`)."""
