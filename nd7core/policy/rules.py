@@ -17,7 +17,9 @@ class LinuxRules:
         hidden: subtrees that may be neither read, executed, nor written, whatever else says so.
         writable: subtrees that may be written.
         writable_files: single files and devices that may be written but not replaced.
-        protected: subtrees or files inside a writable subtree that stay unwritable.
+        protected: subtrees or files inside a writable subtree that stay unwritable.  The folders
+            between the writable root and something protected or hidden may be written into and must
+            not be renamed or removed: that would put another file in the protected one's place.
         connect_tcp: the TCP ports that may be connected to, on any host.
         dns: whether UDP and TCP to port 53 are let out.
     """

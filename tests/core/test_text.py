@@ -1,0 +1,182 @@
+"""Nothing from a session reaches a terminal as anything but printable characters."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nd7core.text import MASKED, mask, safe, safe_path
+
+ANY_TEXT = st.text(st.characters(codec=None), max_size=300)
+HOSTILE = st.lists(
+    st.sampled_from(
+        [
+            *("\x1b", "\x9b", "\x00", "\u202e", "\u200b", "\ufeff", "\U000e0041", "\ue000", "\ud800", "\udc80"),
+            *("\u3164", "\ufe0f", "\U000e0100", "\u0301", "\u2028", "\t", "\n", "\r", "\x7f", "\u2066"),
+            *("a", "é", "漢", "[red]", "]0;x"),
+        ]
+    ),
+    max_size=60,
+).map("".join)
+
+
+@given(ANY_TEXT | HOSTILE, st.integers(-5, 400), st.booleans())
+def test_the_result_is_printable_bounded_and_stable(text: str, limit: int, newlines: bool) -> None:
+    shown = safe(text, limit, keep_newlines=newlines)
+    assert len(shown) <= max(0, limit)
+    assert (shown.replace("\n", "") if newlines else shown).isprintable()
+    assert safe(shown, limit, keep_newlines=newlines) == shown
+    assert not set(shown) & set("\x1b\x9b\x00\u202e\u200b\u3164\ufe0f\U000e0100\U000e0041")
+    run = 2
+    for char in shown:
+        run = run + 1 if unicodedata.category(char) in ("Mn", "Me") else 0
+        assert run <= 2
+
+
+@given(st.binary(max_size=300), st.integers(0, 400))
+def test_bytes_are_shown_whatever_they_are(data: bytes, limit: int) -> None:
+    shown = safe(data, limit)
+    assert shown.isprintable()
+    assert len(shown) <= limit
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("Grüße, 漢字, ok ✓", "Grüße, 漢字, ok ✓"),
+        ("\x1b[2J", "␛[2J"),
+        ("a\tb\nc", "a␉b␊c"),
+        ("\x9b31m", "\\x9b31m"),
+        ("a\u202eb", "a\\u202eb"),
+        ("\udc80\udcff", "\\x80\\xff"),
+        ("\ud800", "\\ud800"),
+        ("\U000e0041", "\\U000e0041"),
+        ("\u0301x", "\\u0301x"),
+        ("e\u0301\u0301\u0301", "e\u0301\u0301\\u0301"),
+        ("[bold]x[/]", "[bold]x[/]"),
+    ],
+)
+def test_what_becomes_of_it(text: str, shown: str) -> None:
+    assert safe(text) == shown
+
+
+def test_a_cut_says_how_much_is_missing() -> None:
+    shown = safe("x" * 50, 20)
+    kept = shown.index("…")
+    assert shown == "x" * kept + f"… (+{50 - kept} more)"
+    assert safe("x" * 50, 1) == "…"
+    assert safe("x" * 50, 0) == ""
+
+
+def test_several_lines_are_kept_where_asked_for() -> None:
+    assert safe("a\n\tb\r\n", keep_newlines=True) == "a\n    b␍\n"
+
+
+def test_a_line_of_ten_megabytes_costs_what_a_short_one_costs() -> None:
+    text = "\x1b" * 10_000_000
+    started = time.perf_counter()
+    for _ in range(100):
+        safe(text, 200)
+    # A look at every character would take a minute.
+    assert time.perf_counter() - started < 5
+
+
+@given(ANY_TEXT | HOSTILE, st.integers(0, 200))
+def test_a_path_is_one_printable_line(text: str, limit: int) -> None:
+    shown = safe_path(text, limit)
+    assert shown.isprintable()
+    assert len(shown) <= limit
+
+
+def test_a_long_path_keeps_its_end() -> None:
+    path = "/" + "d/" * 200 + "the-file.txt"
+    assert safe_path(path, 60).endswith("the-file.txt")
+    assert safe_path(path, 60).startswith("/d/d")
+    assert safe_path("/a/\x1b[31m/b") == "/a/␛[31m/b"
+    assert safe_path(b"/a/\xff") == "/a/\\xff"
+
+
+SECRETS = [
+    "sk-ant-api03-abcdefghijklmnopqrstuvwxyz",
+    "ghp_0123456789abcdefghij0123456789abcdef",
+    "github_pat_11ABCDEFG0abcdefghijkl",
+    "glpat-ABCDEFGHIJKLMNOPQRST",
+    "xoxb-123456789012-abcdefghijkl",
+    "AKIAIOSFODNN7EXAMPLE",
+    "AIzaSyA-1234567890abcdefghijklmnopqrstu",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
+    "npm_abcdefghijklmnopqrstuvwxyz0123456789",
+    "sk_live_abcdefghijklmnop",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_keys_of_the_common_shapes_are_masked_in_any_surroundings(secret: str) -> None:
+    for before, after in [("", ""), ("key is ", "."), ('{"k": "', '"}'), ("https://x/?t=", "&x=1"), ("\n", "\n")]:
+        masked = mask(before + secret + after)
+        assert secret not in masked
+        assert secret[8:] not in masked
+        assert MASKED in masked
+    assert mask(mask(secret)) == mask(secret)
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Authorization: Bearer abcdef123456", "Authorization: [masked]"),
+        ("> authorization: Basic dXNlcjpwYXNz\n> host: x", "> authorization: [masked]\n> host: x"),
+        ("curl -H 'Authorization: token abcd' https://x", "curl -H 'Authorization: [masked]' https://x"),
+        ('{"Authorization": "Bearer x", "n": 1}', '{"Authorization": "[masked]", "n": 1}'),
+        ("Set-Cookie: sid=abc; Path=/", "Set-Cookie: [masked]"),
+        ("DB_PASSWORD=hunter22 make", "DB_PASSWORD=[masked] make"),
+        ('"api_key": "abcdef123"', '"api_key": "[masked]"'),
+        ("client_secret='ab cd ef gh'", "client_secret='[masked]'"),
+        ("git clone https://u:secretpass@host/x", "git clone https://u:[masked]@host/x"),
+        ("max_tokens=4096", "max_tokens=4096"),
+        ("export TOKEN=$GITHUB_TOKEN", "export TOKEN=$GITHUB_TOKEN"),
+        ("the key: none", "the key: none"),
+        ("cat: /home/u/.ssh/id_ed25519: Permission denied", "cat: /home/u/.ssh/id_ed25519: Permission denied"),
+    ],
+)
+def test_lines_that_carry_secrets(text: str, masked: str) -> None:
+    assert mask(text) == masked
+
+
+def test_private_keys_are_masked_even_when_cut_off() -> None:
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNz\nAAAA\n"
+    assert "b3BlbnNz" not in mask(key)
+    whole = mask("x\n" + key + "-----END OPENSSH PRIVATE KEY-----\ny")
+    assert "b3BlbnNz" not in whole
+    assert whole.endswith("-----END OPENSSH PRIVATE KEY-----\ny")
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *("a", "token=", "Authorization:", "-----BEGIN RSA PRIVATE KEY-----", "://a:", "sk-", "eyJ", "key_", "\n"),
+        *("secret" * 3 + " ", '"cookie"', "bearer ", "password: '", 'Authorization: "x'),
+    ],
+)
+def test_masking_is_linear(piece: str) -> None:
+    """Ten times the text may cost ten times the time, with room for a noisy machine, and not a hundred times."""
+    small, large = piece * (200_000 // len(piece)), piece * (2_000_000 // len(piece))
+
+    def cost(text: str) -> float:
+        best = 9e9
+        for _ in range(3):
+            started = time.process_time()
+            mask(text)
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert cost(large) < 40 * cost(small) + 0.05
+
+
+@given(ANY_TEXT)
+def test_masking_never_fails(text: str) -> None:
+    mask(text)
