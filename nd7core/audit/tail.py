@@ -109,7 +109,7 @@ class Tail:
 
     def _recover(self, line: bytes, size: int, reason: str, kind: str, found: list[Frame | Damage]) -> None:
         """Whole frames inside a line that is none: cut records, two on one line, bytes between them."""
-        base, position, bad = self.offset, 0, 0
+        base, position, bad, told = self.offset, 0, 0, False
         text = line.decode("latin-1")  # one character a byte, so that places agree; frames are re-read as UTF-8
         for _ in range(_TRIES):
             start = line.find(_START, position)
@@ -120,6 +120,7 @@ class Tail:
                 position = start + 1
                 continue
             if start > bad:
+                told = True
                 self._bad(line, base, bad, start, reason, "line", found)
             self._frame(frame, line[start:end], base + start, end - start, found)
             position = bad = end
@@ -127,8 +128,8 @@ class Tail:
             self._bad(line, base, bad, len(line), reason, kind, found)
         elif kind == "torn":
             self._add(Damage("the last frame has no newline behind it", "torn", base + bad, 0), found)
-        else:
-            self._add(Damage("frames on one line", "line", base, size), found)
+        elif not told:
+            self._add(Damage("several frames on one line", "line", base, size), found)
         self.offset = base + size
 
     def _bad(
@@ -156,7 +157,7 @@ class Tail:
                 self._first(frame, found)
         elif seq != last.seq + 1:
             self._add(Damage(_gap(last.seq, seq), "gap", offset, 0, seq), found)
-        elif frame.prev != last.hash:
+        elif frame.prev != last.hash and frame.v <= VERSION:
             self._add(Damage(f"frame {seq} does not link to frame {last.seq}", "link", offset, size, seq), found)
         self._last = frame
         self.frames += 1
@@ -165,7 +166,7 @@ class Tail:
     def _first(self, frame: Frame, found: list[Frame | Damage]) -> None:
         if frame.seq > 0:
             self._add(Damage(_gap(-1, frame.seq), "gap", frame.offset, 0, frame.seq), found)
-        elif frame.prev != genesis(frame.session_id):
+        elif frame.prev != genesis(frame.session_id) and frame.v <= VERSION:
             self._add(Damage("frame 0 does not start a chain", "link", frame.offset, frame.size, 0), found)
         if self.session_id is not None and frame.session_id != self.session_id:
             reason = f"frame {frame.seq} is of another session than its directory's"

@@ -21,19 +21,8 @@ ROWS: list[dict[str, Any]] = [json.loads(line) for line in FIXTURE.read_text().s
 
 # The fixture lists each case's events by name; a session sends them in this order.
 ORDER = [
-    "SessionStart",
-    "UserPromptSubmit",
-    "SubagentStart",
-    "PreToolUse",
-    "PermissionRequest",
-    "Notification",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PostToolBatch",
-    "MessageDisplay",
-    "SubagentStop",
-    "Stop",
-    "StopFailure",
+    *("SessionStart", "UserPromptSubmit", "SubagentStart", "PreToolUse", "PermissionRequest", "Notification"),
+    *("PostToolUse", "PostToolUseFailure", "PostToolBatch", "MessageDisplay", "SubagentStop", "Stop", "StopFailure"),
     "SessionEnd",
 ]
 

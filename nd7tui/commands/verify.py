@@ -1,0 +1,89 @@
+"""Check the hash chain of a session's audit log.
+
+Walks the log frame by frame and stops at the first break, naming the frame.  Exit status: 0 the chain
+holds, 1 it is broken or there is no such log, 2 asked wrongly.
+
+examples:
+  nd7 verify 5b1d0c7e-...        a session's id, as `nd7 sessions` lists it
+  nd7 verify 5b1d                its beginning, where no other begins so
+  nd7 verify 5b1d --json         {"session_id", "ok", "frames", "problem", "broken", ...}
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import sys
+
+from nd7core.audit.log import AuditError, check_session_id, log_directory
+from nd7core.audit.verify import PROVES, Verification, verify
+from nd7core.paths import places
+from nd7core.text import safe
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("session", metavar="SESSION-ID", help="the agent's session id, or its unique beginning")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check the named log; 0 where the chain holds, 1 at a break."""
+    state = places().state
+    result = verify(log_directory(state, find(state, arguments.session)))
+    if arguments.json:
+        print(json.dumps(as_json(result)))
+    else:
+        show(result)
+    return 0 if result.ok else 1
+
+
+def find(state: str, wanted: str) -> str:
+    """The id of the one session that is named, wholly or by its beginning.
+
+    Raises AuditError: a bad id, none, or several; the nearest ids are named.
+    """
+    check_session_id(wanted)
+    try:
+        known = sorted(os.listdir(os.path.join(state, "sessions")))
+    except OSError:
+        known = []
+    if wanted in known:
+        return wanted
+    matches = [name for name in known if name.startswith(wanted)]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        raise AuditError(
+            f"{len(matches)} sessions begin with {wanted}", hint="one of: " + ", ".join(map(safe, matches[:5]))
+        )
+    near = difflib.get_close_matches(wanted, known, 3, 0.4)
+    hint = "near it: " + ", ".join(map(safe, near)) if near else "`nd7 sessions` lists them"
+    raise AuditError(f"no audit log of a session {wanted}", hint=hint)
+
+
+def as_json(result: Verification) -> dict[str, object]:
+    """The stable shape of `--json`."""
+    return {
+        "session_id": result.session_id,
+        "ok": result.ok,
+        "frames": result.frames,
+        "problem": result.problem,
+        "broken": result.broken,
+        "first": result.first,
+        "last": result.last,
+        "head": result.head,
+        "size": result.size,
+        "proves": PROVES if result.ok else "",
+    }
+
+
+def show(result: Verification) -> None:
+    """Say it on stdout, a break on stderr."""
+    count = f"{result.frames} frame{'' if result.frames == 1 else 's'}"
+    if result.ok:
+        print(f"{result.session_id}: the chain holds, {count}, {result.size} bytes\nhead {result.head}\n{PROVES}")
+        return
+    sys.stderr.write(f"nd7: {result.session_id}: {safe(result.problem)}\n     {count} before it are good\n")
