@@ -118,6 +118,26 @@ _PATH_LISTS = ("writable", "writable_files", "protected")
 _DETAILS = "grant_details"
 
 
+def grant_to(grant: Grant) -> dict[str, Any]:
+    """A grant as JSON."""
+    return {
+        "path": grant.path,
+        "scope": grant.scope,
+        "expires": grant.expires,
+        "origin": grant.origin,
+        "created": grant.created,
+        "uses": grant.uses,
+    }
+
+
+def grant_from(data: object) -> Grant:
+    """A grant from JSON.  Raises RecordError for what is none."""
+    if not isinstance(data, dict):
+        raise _fail("a grant", "an object")
+    detail = cast(dict[str, Any], data)
+    return _grant(_path(detail.get("path"), "a grant's path"), detail)
+
+
 def to_json(record: Record) -> bytes:
     """The bytes of record.json: ASCII, one key a line, unknown keys behind ours.
 
@@ -130,17 +150,7 @@ def to_json(record: Record) -> bytes:
         data[name] = getattr(record, name)
     for name in ("program", "agent_sessions", *_PATH_LISTS):
         data[name] = list(getattr(record, name))
-    data[_DETAILS] = [
-        {
-            "path": grant.path,
-            "scope": grant.scope,
-            "expires": grant.expires,
-            "origin": grant.origin,
-            "created": grant.created,
-            "uses": grant.uses,
-        }
-        for grant in record.grants
-    ]
+    data[_DETAILS] = [grant_to(grant) for grant in record.grants]
     for key, value in record.extra.items():
         data.setdefault(key, value)
     return json.dumps(data, ensure_ascii=True, indent=1).encode("ascii") + b"\n"
