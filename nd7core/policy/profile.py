@@ -27,7 +27,6 @@ IN_PLACE = tuple(f"file-write-{part}" for part in ("data", "mode", "owner", "fla
 CREDENTIALS = (".ssh", ".aws", ".nd7")
 """Below the home directory; neither readable nor writable, whatever is granted."""
 
-LINUX_TMP = ("/tmp", "/var/tmp")
 LINUX_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx"))
 LINUX_DEVICE_TREES = ("/dev/pts", "/dev/shm")
 MAC_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/dtracehelper", "/dev/ptmx")
@@ -89,8 +88,7 @@ def _writing(out: _Text, record: Record, mac: bool) -> None:
     out.say("the project")
     out.paths("allow", WRITE_ONLY, "subpath", [record.project])
     out.say("temporary files")
-    tmp = [record.tmp] if record.tmp else []
-    out.paths("allow", WRITE_ONLY, "subpath", tmp if mac else [*tmp, *LINUX_TMP])
+    out.paths("allow", WRITE_ONLY, "subpath", [record.tmp] if record.tmp else [])
     if record.writable or record.writable_files:
         out.say("what the agent needs to work")
         out.paths("allow", WRITE_ONLY, "subpath", record.writable)

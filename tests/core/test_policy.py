@@ -130,7 +130,7 @@ def test_what_linux_makes_of_it() -> None:
         hidden=("/home/ada/.aws", "/home/ada/.nd7", "/home/ada/.ssh"),
         writable=(
             *("/dev/pts", "/dev/shm", "/home/ada/.claude/projects", "/home/ada/work/app"),
-            *("/opt/cache", "/tmp", "/var/tmp"),
+            *("/opt/cache", "/tmp/nd7-77"),
         ),
         writable_files=(
             *(f"/dev/{name}" for name in ("full", "null", "ptmx", "random", "tty", "urandom", "zero")),

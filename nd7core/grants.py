@@ -1,0 +1,331 @@
+"""Giving a session more, and taking it back.
+
+A grant is a canonical path whose subtree becomes writable for the session's Bash commands, from the
+next one on.  The agent's own tools run under the floor and get it only by a restart.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shlex
+import stat
+import sys
+import time
+from dataclasses import dataclass, field, replace
+
+from nd7core import sessions, standing
+from nd7core.errors import Nd7Error
+from nd7core.paths import Places, canonical, within
+from nd7core.policy import build, credentials, decide
+from nd7core.record import Grant, Record, Scope
+from nd7core.survey import dangers
+from nd7core.text import safe_path
+
+__all__ = ["Change", "GrantError", "Refusal", "allow", "check", "dangers", "deny", "expire", "expired", "spend"]
+
+WHEN = "The next Bash command has it; Write, Edit and Read need a restart"
+WHEN_BACK = "The next Bash command is without it; what runs already keeps it until it ends"
+
+_ROOTS = frozenset(
+    {"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/media", "/mnt", "/opt", "/proc"}
+    | {"/root", "/run", "/sbin", "/snap", "/srv", "/sys", "/tmp", "/usr", "/var", "/nix", "/var/lib", "/var/run"}
+    | {"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/local", "/usr/local/bin", "/usr/local/lib"}
+    | {"/usr/share", "/usr/include", "/System", "/Library", "/Applications", "/Users", "/Volumes", "/private"}
+    | {"/private/var", "/private/etc", "/private/tmp", "/cores"}
+)
+_PSEUDO = ("/proc", "/sys", "/dev")
+
+
+class GrantError(Nd7Error):
+    """A path that is not granted, or not taken back, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a path is not granted as it is.
+
+    Attributes:
+        reason: one sentence.
+        force_helps: whether `--force` would grant it all the same.
+        kind: "credentials", "nd7", "protected", "holds-protected", "root", "code".
+    """
+
+    reason: str
+    force_helps: bool
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What `allow` or `deny` did.
+
+    Attributes:
+        record: the session's record as it stands now.
+        path: canonical; what was granted or taken back.
+        already: nothing had to be changed.
+        command: the same as a command line, for the log of what nd7 did.
+        note: what the person should know beside it, or "".
+        created: "file" or "directory" where the path had to be made for the grant to take hold.
+        dangers: what of it runs later outside the sandbox.
+    """
+
+    record: Record
+    path: str
+    already: bool = False
+    command: str = ""
+    note: str = ""
+    created: str = ""
+    dangers: tuple[str, ...] = field(default=())
+
+    @property
+    def when(self) -> str:
+        """When it takes effect, with the command that restarts the agent."""
+        if self.command.startswith("nd7 deny"):
+            return WHEN_BACK + "."
+        return f"{WHEN}: {resume_command(self.record)}"
+
+
+def resume_command(record: Record) -> str:
+    """The command line that brings the agent back under a floor with the grants, fit to be shown."""
+    words = ["nd7", "run"]
+    words += [str(safe_path(record.program[0], 200))] if record.program else ["claude"]
+    if record.agent_sessions:
+        words += ["--resume", str(safe_path(record.agent_sessions[-1], 80))]
+    elif not record.program or record.agent == "claude":
+        words += ["--resume"]
+    return shlex.join(words)
+
+
+def command_line(verb: str, pid: int, path: str, grant: Grant | None = None, *, force: bool = False) -> str:
+    """`nd7 allow --session 77 ...`, fit to be shown; the same again when typed, for any printable path."""
+    words = ["nd7", verb, "--session", str(pid)]
+    if grant is not None and grant.scope in ("once", "project"):
+        words.append(f"--{grant.scope}")
+    if grant is not None and grant.expires is not None:
+        words += ["--until", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(grant.expires // 10**9))]
+    if force:
+        words.append("--force")
+    return shlex.join([*words, str(safe_path(path))])
+
+
+def check(record: Record, path: str) -> Refusal | None:
+    """Whether a canonical path may be granted to a session; None where nothing speaks against it."""
+    shown = safe_path(path)
+    for secret in credentials(record.home):
+        if within(path, secret):
+            if secret == record.nd7:
+                return Refusal(f"{shown} is nd7's own: no session may change its policy", False, "nd7")
+            return Refusal(f"{shown} holds credentials: no session may touch {safe_path(secret)}", False, "credentials")
+    if record.state and within(path, record.state):
+        return Refusal(f"{shown} is nd7's audit log: no session may write it", False, "nd7")
+    if record.exit and within(path, record.exit):
+        return Refusal(f"{shown} is the program that confines commands", False, "nd7")
+    for kept in record.protected:
+        if within(path, kept):
+            return Refusal(f"{shown} decides what the agent's next session starts with", False, "protected")
+    for pseudo in _PSEUDO:
+        if path != pseudo and within(path, pseudo):
+            return Refusal(f"{shown} belongs to the kernel", True, "root")
+    if _is_own_code(record, path):
+        return Refusal(f"{shown} is or holds what nd7 itself runs, outside the sandbox", True, "code")
+    if path == record.home or within(record.home, path) or path in _ROOTS:
+        return Refusal(f"{shown} would open nearly everything", True, "root")
+    if os.path.dirname(path) in ("/home", "/Users"):
+        return Refusal(f"{shown} is somebody's whole home", True, "root")
+    inside = [
+        kept for kept in (*credentials(record.home), record.state, *record.protected) if kept and within(kept, path)
+    ]
+    if inside:
+        return Refusal(
+            f"{shown} holds {safe_path(inside[0])}, which would stay unwritable in it", True, "holds-protected"
+        )
+    return None
+
+
+def _is_own_code(record: Record, path: str) -> bool:
+    """Whether a grant would let a command change nd7's own code or the Python that runs it."""
+    trees = [os.path.dirname(os.path.realpath(__file__))]
+    if sys.prefix != sys.base_prefix:
+        trees.append(os.path.realpath(sys.prefix))
+    files = (os.path.realpath(sys.executable), record.exit)
+    return any(within(tree, path) or within(path, tree) for tree in trees) or any(
+        within(file, path) for file in files if file
+    )
+
+
+def _refuse(record: Record, path: str, force: bool) -> None:
+    refusal = check(record, path)
+    if refusal is not None and not (refusal.force_helps and force):
+        hint = "--force grants it all the same" if refusal.force_helps else ""
+        raise GrantError(refusal.reason, hint=hint)
+
+
+def _make(path: str, kind: str) -> str:
+    """Make a missing path, empty; returns what was made, or "" where it is there.
+
+    On Linux a rule holds on to what exists: for a name that is not there yet the kernel can only open
+    the whole folder around it, and that is not what was granted.
+    """
+    try:
+        if kind == "file":
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+        else:
+            os.mkdir(path)
+    except FileExistsError:
+        return ""
+    except OSError as error:
+        raise GrantError(
+            f"{safe_path(path)} does not exist and cannot be made: {error.strerror}",
+            hint="on Linux only what exists can be granted; grant the folder around it",
+        ) from None
+    return kind
+
+
+def _kind_of_name(path: str, typed: str) -> str:
+    """Whether a missing path is meant as a file: a name with an ending, as in `notes.txt`."""
+    stem, ending = os.path.splitext(os.path.basename(path))
+    return "file" if stem and len(ending) > 1 and not typed.endswith("/") else "directory"
+
+
+def allow(
+    places: Places,
+    pid: int,
+    path: str,
+    *,
+    force: bool = False,
+    scope: Scope = "session",
+    expires: int | None = None,
+    origin: str = "",
+    now: int | None = None,
+    make: str | None = None,
+) -> Change:
+    """Make a path's subtree writable for a session's next Bash commands.
+
+    Args:
+        path: as typed; made canonical here.  What does not exist is granted where its folder does, and
+            on Linux made, empty (see `Change.created`).
+        force: grant what would open nearly everything.  What is protected stays so.
+        scope, expires, origin: of the grant; `expires` in nanoseconds since the epoch.
+        make: "file" or "directory" for a missing path; by its name where None.
+
+    Raises:
+        GrantError: refused, with the reason.
+        SessionError: no such session.
+    """
+    target = canonical(path)
+    now = time.time_ns() if now is None else now
+    if expires is not None and expires <= now:
+        raise GrantError("the grant would have ended before it began")
+    try:
+        status = os.stat(target)
+    except OSError:
+        status = None
+        if not os.path.isdir(os.path.dirname(target)):
+            raise GrantError(
+                f"{safe_path(target)}: its folder does not exist",
+                hint="a path that does not exist can be granted where its folder does",
+            ) from None
+    if expires is not None and scope == "session":
+        scope = "until"
+    grant = Grant(target, scope, expires, origin, now)
+    already = False
+    created = ""
+
+    def change(record: Record) -> Record:
+        nonlocal already, created
+        others = tuple(one for one in record.grants if one.path != target)
+        lasting = tuple(one for one in others if one.scope in ("session", "project") and one.in_force(now))
+        same = any(
+            one.path == target and (one.scope, one.expires) == (scope, expires) and one.in_force(now)
+            for one in record.grants
+        )
+        # Writable for the whole session already, by the rules or by a grant that holds it?
+        already = same or decide(build(replace(record, grants=lasting), now=now), "write", target).allowed
+        if not already or scope == "project":
+            _refuse(record, target, force)
+        if scope == "project":
+            standing.keep(places, record.project, grant, target)
+        if already:
+            return record
+        if status is None and sys.platform != "darwin":
+            created = _make(target, make or _kind_of_name(target, path))
+        return replace(record, grants=(*others, grant))
+
+    record = sessions.update(places, pid, change, now=now)
+    notes = []
+    if status is not None and not stat.S_ISDIR(status.st_mode):
+        notes.append("It is a file: a program that replaces it instead of writing into it needs its folder.")
+    elif created:
+        notes.append(f"It did not exist: an empty {created} was made, because Linux can only open what is there.")
+    return Change(
+        record,
+        target,
+        already,
+        command_line("allow", pid, target, grant, force=force),
+        " ".join(notes),
+        created,
+        tuple(dangers(target, home=record.home)),
+    )
+
+
+def deny(places: Places, pid: int, path: str) -> Change:
+    """Take a grant back.
+
+    Args:
+        path: as typed.  What was granted and has since become a link or vanished is found by its name, too.
+
+    Raises:
+        GrantError: the path is not granted; names what is, closest first.
+    """
+    target = canonical(path)
+    spelled = os.path.normpath(os.path.join(os.getcwd(), path)) if not os.path.isabs(path) else os.path.normpath(path)
+    taken = target
+
+    def change(record: Record) -> Record:
+        nonlocal taken
+        granted = [grant.path for grant in record.grants]
+        taken = target if target in granted else spelled
+        kept = standing.keep(places, record.project, None, taken)
+        if taken not in granted:
+            if kept:
+                return record
+            raise _not_granted(target, granted)
+        return replace(record, grants=tuple(grant for grant in record.grants if grant.path != taken))
+
+    record = sessions.update(places, pid, change)
+    holder = next((grant.path for grant in record.granted(time.time_ns()) if within(taken, grant.path)), None)
+    note = f"It stays writable through the grant of {safe_path(holder)}." if holder else ""
+    return Change(record, taken, False, command_line("deny", pid, taken), note)
+
+
+def _not_granted(target: str, granted: list[str]) -> GrantError:
+    message = f"{safe_path(target)} is not granted"
+    if not granted:
+        return GrantError(message, hint="nothing is")
+    holder = next((path for path in granted if within(target, path)), None)
+    if holder is not None:
+        return GrantError(message, hint=f"{safe_path(holder)} is, which holds it: nd7 deny {safe_path(holder)}")
+    inside = [path for path in granted if within(path, target)]
+    close = inside or difflib.get_close_matches(target, granted, 3, 0.5) or granted
+    more = f" and {len(close) - 5} more" if len(close) > 5 else ""
+    return GrantError(message, hint="granted: " + ", ".join(map(safe_path, close[:5])) + more)
+
+
+def expired(record: Record, now: int) -> tuple[Grant, ...]:
+    """The grants whose time is over at `now` (nanoseconds since the epoch) and that still stand in the record."""
+    return tuple(grant for grant in record.grants if not grant.in_force(now))
+
+
+def expire(places: Places, pid: int, now: int | None = None) -> Record:
+    """Take out what has ended.  policy.sb holds an ended grant until somebody calls this."""
+    moment = time.time_ns() if now is None else now
+    return sessions.update(places, pid, lambda record: replace(record, grants=record.granted(moment)), now=moment)
+
+
+def spend(record: Record, now: int) -> Record:
+    """The record after one more command: every grant in force was used once more, those for one command are over."""
+    kept = (
+        replace(grant, uses=grant.uses + 1) for grant in record.grants if grant.in_force(now) and grant.scope != "once"
+    )
+    return replace(record, grants=tuple(kept))
