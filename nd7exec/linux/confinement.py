@@ -1,0 +1,421 @@
+"""Confinement on Linux, the part that the rest of nd7 uses.
+
+Who does what:
+
+    supervisor S (unconfined)                     zygote Z (forked early, single-threaded)
+    supported()
+    fork ──────────────────────────────────────▶  entered = enter_session(rules, terminal_master)
+    session = take(zygote_pid, reader, writer) ◀─  offer(entered, writer, reader)
+    notifier = Notifier(session.listener_fd, ...)  (from here on Z and all its children are under the filter)
+    ruleset = Ruleset(rules, session.namespaced, session.abi, root_fd=session.root_fd, ...)
+    send ruleset.fd ───────────────────────────▶  fork; in the child: restrict(fd, session.abi); execve
+    widen(session, rules)   when the rules changed, or ruleset.stale()
+
+**Never wait for Z while not serving the notifier.**  Z lives under the filter: its connect, bind,
+sendmsg, sendmmsg, sendto with an address and socket(AF_UNIX) wait until S answers.  A pipe, read,
+write, recvmsg and fork are free of it, so Z can be given descriptors (S sends, Z receives) at any time.
+
+If S dies its listener closes, and every call that would have been asked about fails with ENOSYS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import struct
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from nd7core.policy.rules import LinuxRules
+from nd7exec.linux import landlock, mounts, namespaces, seccomp, syscalls
+from nd7exec.linux.errors import ConfinementError
+from nd7exec.linux.membership import Membership
+from nd7exec.linux.notifier import Notifier, Refusal
+from nd7exec.linux.ruleset import Ruleset
+
+__all__ = [
+    "ConfinementError",
+    "Entered",
+    "Membership",
+    "Notifier",
+    "Refusal",
+    "Ruleset",
+    "Session",
+    "Support",
+    "enter_session",
+    "offer",
+    "offer_error",
+    "restrict",
+    "supported",
+    "take",
+    "widen",
+]
+
+_TIOCGPTN, _TIOCSPTLCK = 0x80045430, 0x40045431
+_NS_GET_USERNS: Final = 0xB701
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """What this machine can enforce.
+
+    Attributes:
+        abi: Landlock's version, 0 where there is none: then no session can be had.
+        errata: the Landlock fixes that the kernel carries.
+        userns: whether an unprivileged user namespace with mounts of its own works.
+        notify: whether seccomp user notification is there, without which no session can be had either.
+        problems: what is missing, one sentence each.
+    """
+
+    abi: int
+    errata: int
+    userns: bool
+    notify: bool
+    problems: tuple[str, ...] = ()
+
+
+def supported() -> Support:
+    """Look at this machine.  Forks once, to try a namespace.  Raises Nd7Error on a machine of another kind."""
+    syscalls.machine()
+    problems = []
+    abi, notify, why = landlock.kernel_abi(), seccomp.notify_supported(), namespaces.usable()
+    if not abi:
+        problems.append("the kernel has no Landlock, or it is switched off: no session can be confined")
+    elif abi < 6:
+        problems.append(f"Landlock version {abi}: {_missing_of(abi)}")
+    if not notify:
+        problems.append("the kernel has no seccomp user notification: no session can be confined")
+    if why:
+        problems.append(f"no user namespace ({why}): {_WITHOUT_NAMESPACES}")
+    return Support(abi, landlock.kernel_errata(), not why, notify, tuple(problems))
+
+
+_WITHOUT_NAMESPACES: Final = (
+    "modes, times and extended attributes of files outside can be changed, /dev/shm is shared, "
+    "programs cannot make terminals, and files that appear later in the home directory are unreadable to the agent"
+)
+
+
+def _missing_of(abi: int) -> str:
+    parts = []
+    if abi < 2:
+        parts.append("moving a file to another directory fails")
+    if abi < 3:
+        parts.append("files outside can be truncated where mounts do not prevent it")
+    if abi < 6:
+        parts.append("signals are checked by nd7 instead of the kernel")
+    return ", ".join(parts)
+
+
+@dataclass(slots=True)
+class Entered:
+    """What `enter_session` made, in the zygote's own descriptors.
+
+    Attributes:
+        listener_fd: the notifier's.
+        master_fd: the session terminal's master, if asked for.
+        root_fd: the session's `/`, O_PATH.
+        terminal: the session terminal's path (`/dev/pts/N`), as the session sees it, or "".
+        namespaced: whether the session has mounts of its own.
+        abi: the Landlock version in force.
+        enforced: what is in force: a word -> how.
+        missing: what is not, one sentence each.
+    """
+
+    listener_fd: int
+    master_fd: int | None
+    root_fd: int
+    terminal: str
+    namespaced: bool
+    abi: int
+    enforced: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+
+def enter_session(
+    rules: LinuxRules, terminal_master: bool, *, use_namespaces: bool = True, abi: int | None = None
+) -> Entered:
+    """Put this process, and all that it will fork, into a session.  Once, single-threaded, in the zygote.
+
+    What it leaves free is what `Ruleset` and `restrict` take for each command: which files and ports.
+    Starts a new process session (setsid), so that no terminal of the person's is `/dev/tty` in here,
+    and becomes a subreaper, so that every orphan of the session stays below this process.
+    Set PR_SET_PDEATHSIG after it, not before.
+
+    Args:
+        rules: for the mounts; later changed by `widen`.
+        terminal_master: make a terminal inside, for the agent.
+        use_namespaces: False leaves them out as if the machine had none (tests).
+        abi: use at most this Landlock version (tests).
+
+    Raises:
+        ConfinementError: it cannot be done; the process must exit without running anything.
+    """
+    kernel = landlock.kernel_abi()
+    if not kernel:
+        raise ConfinementError(
+            "this kernel has no Landlock, so nothing can be confined",
+            hint="Linux 5.13 or later with `landlock` in the lsm= boot parameter",
+        )
+    version = min(kernel, landlock.NEWEST, abi or landlock.NEWEST)
+    with contextlib.suppress(PermissionError):
+        os.setsid()
+    syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        return _enter(rules, terminal_master, namespaces.usable() if use_namespaces else "not asked for", version)
+    except OSError as error:
+        raise ConfinementError(f"cannot enter the session: {_step(error)}{error.strerror or error}") from error
+
+
+def _step(error: OSError) -> str:
+    notes = getattr(error, "__notes__", ())
+    return f"{notes[0]}: " if notes else ""
+
+
+@contextlib.contextmanager
+def _narrated(step: str) -> Any:
+    try:
+        yield
+    except OSError as error:
+        error.add_note(step)
+        raise
+
+
+def _enter(rules: LinuxRules, terminal_master: bool, why_not: str, version: int) -> Entered:
+    enforced, missing = {"landlock": f"version {version}"}, []
+    closed, proc = False, -1
+    namespaced = not why_not
+    if namespaced:
+        try:
+            where = os.getcwd()
+        except OSError:
+            where = "/"
+        with _narrated("namespaces"):
+            closed, proc = namespaces.enter()
+        with _narrated("mounts"):
+            missing += mounts.reconcile(rules)
+        # The old working directory lies in the mounts as they were, below the new ones.
+        try:
+            os.chdir(where)
+        except OSError:
+            os.chdir("/")
+        enforced["namespaces"] = "user, mount, ipc; everything outside is mounted read-only, hidden places are masked"
+    else:
+        missing.append(f"no user namespace ({why_not}): {_WITHOUT_NAMESPACES}")
+    master, terminal = _terminal() if terminal_master else (None, "")
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    if namespaced:
+        with _narrated("second user namespace"):
+            namespaces.lock(proc)
+        closed = closed and namespaces.namespaces_closed()
+    with _narrated("capabilities"):
+        namespaces.drop_capabilities()
+    enforced["privileges"] = "no capabilities, no_new_privs"
+    with _narrated("Landlock scopes"):
+        scoped = landlock.enter_scope(version)
+    enforced["signals"] = "Landlock scope" if scoped else "nd7's notifier"
+    enforced["network"] = "nd7's notifier on copied memory" + (", Landlock" if version >= 4 else "")
+    if version < 6:
+        missing.append(f"Landlock version {version}: {_missing_of(version)}")
+    around = seccomp.Surroundings(
+        syscalls.machine(), mounts=namespaced, ipc=namespaced, namespaces_closed=closed, scopes=scoped
+    )
+    try:
+        listener = seccomp.install(seccomp.program(around))
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise ConfinementError(
+                "another sandbox outside already answers seccomp notifications, and the kernel allows one",
+                hint="run nd7 outside that container or sandbox",
+            ) from error
+        error.add_note("seccomp filter")
+        raise
+    enforced["seccomp"] = f"{len(seccomp.REFUSED)} kinds of system calls closed, unix sockets closed"
+    return Entered(listener, master, root, terminal, namespaced, version, enforced, missing)
+
+
+def _terminal() -> tuple[int, str]:
+    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
+    (number,) = struct.unpack("I", fcntl.ioctl(master, _TIOCGPTN, bytes(4)))
+    return master, f"/dev/pts/{number}"
+
+
+def offer(entered: Entered, write_fd: int, read_fd: int) -> None:
+    """Zygote's side of the hand-over: say what there is, wait until S has taken it, close it here.
+
+    Two pipes made before the fork.  The descriptors travel by pidfd_getfd, which needs nothing of Z: a
+    sendmsg of them would be asked about at a listener that S does not have yet.
+
+    Raises:
+        ConfinementError: S has gone.
+    """
+    said = {
+        "listener": entered.listener_fd,
+        "master": entered.master_fd,
+        "root": entered.root_fd,
+        "terminal": entered.terminal,
+        "namespaced": entered.namespaced,
+        "abi": entered.abi,
+        "enforced": entered.enforced,
+        "missing": entered.missing,
+    }
+    try:
+        _write_all(write_fd, json.dumps(said).encode() + b"\n")
+        answered = os.read(read_fd, 1)
+    except OSError:
+        answered = b""
+    if not answered:
+        raise ConfinementError("the supervisor has gone")
+    for fd in (entered.listener_fd, entered.master_fd, entered.root_fd):
+        if fd is not None:
+            os.close(fd)
+
+
+def offer_error(error: ConfinementError, write_fd: int) -> None:
+    """Zygote's side when `enter_session` raised: S's `take` raises the same.  Then exit."""
+    with contextlib.suppress(OSError):
+        _write_all(write_fd, json.dumps({"error": error.message, "hint": error.hint}).encode() + b"\n")
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]
+
+
+@dataclass(slots=True)
+class Session:
+    """The supervisor's hold on a session.  `close` lets go of the descriptors; it ends nothing.
+
+    Attributes:
+        zygote_pid, zygote_pidfd: the zygote; its pid means nothing once the pidfd says it has ended.
+        listener_fd, master_fd, root_fd, terminal, namespaced, abi, enforced, missing: as in `Entered`.
+        mount_ns_fd, user_ns_fd, inner_ns: the namespaces, for `widen` and `Membership`; -1 and "" without.
+    """
+
+    zygote_pid: int
+    zygote_pidfd: int
+    listener_fd: int
+    master_fd: int | None
+    root_fd: int
+    terminal: str
+    namespaced: bool
+    abi: int
+    enforced: dict[str, str]
+    missing: list[str]
+    mount_ns_fd: int = -1
+    user_ns_fd: int = -1
+    inner_ns: str = ""
+
+    def membership(self) -> Membership:
+        """How to tell the session's processes from others'."""
+        return Membership(self.zygote_pid, self.inner_ns)
+
+    def close(self) -> None:
+        """Close every descriptor but `listener_fd` and `master_fd`, which their users close."""
+        for fd in (self.zygote_pidfd, self.root_fd, self.mount_ns_fd, self.user_ns_fd):
+            if fd >= 0:
+                os.close(fd)
+        self.zygote_pidfd = self.root_fd = self.mount_ns_fd = self.user_ns_fd = -1
+
+
+def take(zygote_pid: int, read_fd: int, write_fd: int) -> Session:
+    """Supervisor's side of the hand-over; blocks until Z has entered (milliseconds) or died.
+
+    Args:
+        zygote_pid: a child of this process that has not been waited for.
+        read_fd, write_fd: the other ends of `offer`'s pipes.
+
+    Raises:
+        ConfinementError: Z could not enter, with its reason.
+    """
+    data = b""
+    while not data.endswith(b"\n"):
+        piece = os.read(read_fd, 65536)
+        if not piece:
+            raise ConfinementError("the session's zygote died before it was confined")
+        data += piece
+    said = json.loads(data)
+    if "error" in said:
+        raise ConfinementError(said["error"], hint=said.get("hint", ""))
+    try:
+        pidfd = os.pidfd_open(zygote_pid)
+        session = Session(
+            zygote_pid,
+            pidfd,
+            syscalls.pidfd_getfd(pidfd, said["listener"]),
+            None if said["master"] is None else syscalls.pidfd_getfd(pidfd, said["master"]),
+            syscalls.pidfd_getfd(pidfd, said["root"]),
+            said["terminal"],
+            said["namespaced"],
+            said["abi"],
+            said["enforced"],
+            said["missing"],
+        )
+        if session.namespaced:
+            session.inner_ns = os.readlink(f"/proc/{zygote_pid}/ns/user")
+            session.mount_ns_fd = os.open(f"/proc/{zygote_pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            # The namespace that owns the mounts is the outer one, not the one that Z is in.
+            session.user_ns_fd = fcntl.ioctl(session.mount_ns_fd, _NS_GET_USERNS)
+            os.set_inheritable(session.user_ns_fd, False)
+        os.write(write_fd, b"+")
+    except OSError as error:
+        raise ConfinementError(f"cannot take over the session: {error.strerror}") from error
+    return session
+
+
+def restrict(fd: int, abi: int, *, log: bool = True) -> None:
+    """In a forked child, before execve: put it under a ruleset, for good.
+
+    Args:
+        fd: `Ruleset.fd`, as it arrived in the zygote.
+        abi: `Session.abi`.
+        log: whether the kernel's audit may record its denials (version 7).
+
+    Raises:
+        OSError: then nothing may be run.
+    """
+    landlock.restrict(fd, abi, log=log)
+
+
+def widen(session: Session, rules: LinuxRules) -> list[str]:
+    """Make the session's mounts fit new rules: wider or narrower.  Without namespaces nothing is to be done.
+
+    Done by a forked helper that joins the outer namespaces; costs about a millisecond.  Does not wait
+    for anything inside the session, so S may call it between two answers of the notifier.
+
+    Returns:
+        What could not be done and does no harm, one sentence each.
+
+    Raises:
+        ConfinementError: the rules cannot be enforced; the mounts may stand between the old and the new
+            rules, but never with something hidden or protected laid open.
+    """
+    if not session.namespaced:
+        return []
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        answer: dict[str, Any] = {"error": "the helper failed"}
+        try:
+            syscalls.setns(session.user_ns_fd, syscalls.CLONE_NEWUSER)
+            syscalls.setns(session.mount_ns_fd, syscalls.CLONE_NEWNS)
+            answer = {"notes": mounts.reconcile(rules)}
+        except ConfinementError as error:
+            answer = {"error": error.message, "hint": error.hint}
+        except OSError as error:
+            answer = {"error": f"cannot change the session's mounts: {error.strerror}"}
+        finally:
+            _write_all(writer, json.dumps(answer).encode())
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answers:
+        data = answers.read()
+    os.waitpid(child, 0)
+    said = json.loads(data) if data else {"error": "the helper that changes the session's mounts died"}
+    if "error" in said:
+        raise ConfinementError(said["error"], hint=said.get("hint", ""))
+    return list(said["notes"])
