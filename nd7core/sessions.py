@@ -196,6 +196,18 @@ def _unreachable(places: Places, otherwise: str) -> SessionError:
     return SessionError(otherwise, hint="`nd7 sessions` lists those that run")
 
 
+def complain_if_hidden(places: Places) -> None:
+    """Raise SessionError where `~/.nd7` cannot be read, as inside a session; "none" would be the wrong answer there."""
+    try:
+        with _root(places):
+            return
+    except FileNotFoundError:
+        if process.looks_confined():
+            raise _unreachable(places, "no session can be seen from here") from None
+    except PermissionError:
+        raise _unreachable(places, f"{safe_path(places.nd7)} cannot be read") from None
+
+
 def create(places: Places, record: Record, policy: Policy) -> str:
     """Write a new session's directory and return its path.
 

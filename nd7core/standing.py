@@ -58,6 +58,18 @@ def project_grants(places: Places, project: str) -> tuple[Grant, ...]:
         os.close(directory)
 
 
+def every(places: Places) -> dict[str, tuple[Grant, ...]]:
+    """What each project's sessions start with, by project.  Raises PrivateError like `project_grants`."""
+    try:
+        directory = open_directory(places.nd7)
+    except FileNotFoundError:
+        return {}
+    try:
+        return {project: tuple(_grants(items)) for project, items in _load(directory)["projects"].items()}
+    finally:
+        os.close(directory)
+
+
 def keep(places: Places, project: str, grant: Grant | None, path: str) -> bool:
     """Put a grant into the file, or with None take the path out; returns whether anything changed.
 

@@ -1,0 +1,145 @@
+"""Make a path writable for a session's next Bash commands.
+
+examples:
+  nd7 allow ~/.cache/pip              the session of this directory, or the only one
+  nd7 allow ../lib --session 4711     a certain one, by pid, name or agent session id
+  nd7 allow build.log --once          for the next command only
+  nd7 allow /srv/data --for 2h        ends by itself; --until 18:30 does, too
+  nd7 allow ~/.m2 --project           for this project's later sessions as well
+
+The path and all that lies below it become writable for Bash commands, from the next one on.  The agent's own Write,
+Edit and Read run under the rules the session started with and need a restart.  ~/.ssh, ~/.aws, ~/.nd7, the audit
+log and the agent's settings are never granted.  A path that does not exist yet is made, empty: on Linux only what
+exists can be opened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import time
+
+from nd7core.errors import Nd7Error
+from nd7core.text import safe, safe_path
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a file or folder; all below a folder becomes writable")
+    parser.add_argument("--session", metavar="S", help="a session's pid, name or agent session id")
+    parser.add_argument("--force", action="store_true", help="grant what would open nearly everything")
+    how_long = parser.add_mutually_exclusive_group()
+    how_long.add_argument("--once", action="store_true", help="for the next command only")
+    how_long.add_argument("--for", dest="duration", metavar="TIME", help="90s, 30m, 2h, 1d")
+    how_long.add_argument("--until", metavar="WHEN", help="18:30, or 2026-12-31T18:30 (with Z: in UTC)")
+    how_long.add_argument("--project", action="store_true", help="for the project's later sessions as well")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--file", action="store_const", const="file", dest="make", help="make a missing PATH as a file")
+    kind.add_argument("--directory", action="store_const", const="directory", dest="make", help="... as a folder")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from nd7core import grants, sessions
+    from nd7core.paths import places
+    from nd7core.record import Scope
+
+    where = places()
+    now = time.time_ns()
+    expires = ending(arguments.duration, arguments.until, now)
+    scope: Scope = "once" if arguments.once else "project" if arguments.project else "session"
+    session = sessions.choose(where, arguments.session, cwd=current_directory())
+    change = grants.allow(
+        where,
+        session.pid,
+        with_home(arguments.path, where.home),
+        force=arguments.force,
+        scope=scope,
+        expires=expires,
+        origin="command line",
+        now=now,
+        make=arguments.make,
+    )
+    if arguments.json:
+        print(json.dumps(as_json(change)))
+        return 0
+    name = safe(change.record.name, 60) or safe_path(os.path.basename(change.record.project), 60)
+    who = f"session {session.pid} ({name})"
+    if change.already:
+        print(f"{safe_path(change.path)} is writable already in {who}; nothing changed")
+        return 0
+    print(f"granted {safe_path(change.path)} to {who}, policy revision {change.record.revision}")
+    print(f"  {safe(change.when)}")
+    for danger in change.dangers:
+        print(f"  careful, this runs later outside the sandbox: {safe(danger)}")
+    if change.note:
+        print(f"  {safe(change.note)}")
+    print(f"  take it back: {safe(grants.command_line('deny', session.pid, change.path))}")
+    return 0
+
+
+def as_json(change: object) -> dict[str, object]:
+    """A `Change` as the JSON that allow and deny print."""
+    from nd7core.grants import Change
+
+    assert isinstance(change, Change)
+    return {
+        "session": change.record.pid,
+        "path": change.path,
+        "changed": not change.already,
+        "revision": change.record.revision,
+        "grants": [grant.path for grant in change.record.grants],
+        "created": change.created or None,
+        "note": change.note,
+        "dangers": list(change.dangers),
+        "command": change.command,
+        "when": change.when,
+    }
+
+
+def with_home(path: str, home: str) -> str:
+    """`~/x` that the shell did not expand (in quotes, from a program), with the password database's home."""
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def current_directory() -> str:
+    """Where this command was called, canonical; "" where that directory is gone."""
+    try:
+        return os.path.realpath(os.getcwd())
+    except OSError:
+        return ""
+
+
+def ending(duration: str | None, until: str | None, now: int) -> int | None:
+    """When a grant ends, in nanoseconds since the epoch; None for never.
+
+    Raises:
+        Nd7Error: for what is neither a duration nor a time, or lies behind us.
+    """
+    if duration is not None:
+        match = re.fullmatch(r"([0-9]{1,6})([smhd])", duration)
+        if match is None or int(match[1]) == 0:
+            raise Nd7Error(f"{safe(duration, 40)} is no duration", hint="90s, 30m, 2h or 1d", exit_code=2)
+        return now + int(match[1]) * _UNITS[match[2]] * 10**9
+    if until is None:
+        return None
+    import datetime
+
+    try:
+        if re.fullmatch(r"[0-9]{1,2}:[0-9]{2}", until):
+            clock = datetime.datetime.fromtimestamp(now / 1e9).astimezone()
+            hour, minute = map(int, until.split(":"))
+            when = clock.replace(hour=hour, minute=minute, second=0, microsecond=0)
+            if when <= clock:
+                when += datetime.timedelta(days=1)
+        else:
+            when = datetime.datetime.fromisoformat(until).astimezone()
+    except (ValueError, OverflowError, OSError):
+        raise Nd7Error(f"{safe(until, 40)} is no time", hint="18:30 or 2026-12-31T18:30", exit_code=2) from None
+    end = int(when.timestamp()) * 10**9
+    if end <= now:
+        raise Nd7Error(f"{safe(until, 40)} has passed", exit_code=2)
+    return end

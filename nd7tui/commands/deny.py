@@ -1,0 +1,42 @@
+"""Take a grant back.
+
+examples:
+  nd7 deny ~/.cache/pip               the session of this directory, or the only one
+  nd7 deny /srv/data --session 4711
+  nd7 grants                          what has been granted
+
+The next Bash command is without it; a command that runs keeps what it started with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from nd7core.text import safe, safe_path
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="what was granted")
+    parser.add_argument("--session", metavar="S", help="a session's pid, name or agent session id")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from nd7core import grants, sessions
+    from nd7core.paths import places
+    from nd7tui.commands.allow import as_json, current_directory, with_home
+
+    where = places()
+    session = sessions.choose(where, arguments.session, cwd=current_directory())
+    change = grants.deny(where, session.pid, with_home(arguments.path, where.home))
+    if arguments.json:
+        print(json.dumps(as_json(change)))
+        return 0
+    name = safe(change.record.name, 60)
+    who = f"session {session.pid}" + (f" ({name})" if name else "")
+    print(f"took {safe_path(change.path)} back from {who}, policy revision {change.record.revision}")
+    print(f"  {safe(change.when)}")
+    if change.note:
+        print(f"  {safe(change.note)}")
+    return 0
