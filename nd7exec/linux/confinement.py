@@ -26,14 +26,16 @@ import fcntl
 import json
 import os
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from nd7core.policy.rules import LinuxRules
-from nd7exec.linux import landlock, mounts, namespaces, seccomp, syscalls
+from nd7exec.linux import bpf, landlock, mounts, namespaces, seccomp, syscalls
+from nd7exec.linux.asked import Refusal
 from nd7exec.linux.errors import ConfinementError
+from nd7exec.linux.handover import Entered, Session, offer, offer_error, take, write_all
 from nd7exec.linux.membership import Membership
-from nd7exec.linux.notifier import Notifier, Refusal
+from nd7exec.linux.notifier import Notifier
 from nd7exec.linux.ruleset import Ruleset
 
 __all__ = [
@@ -55,7 +57,6 @@ __all__ = [
 ]
 
 _TIOCGPTN, _TIOCSPTLCK = 0x80045430, 0x40045431
-_NS_GET_USERNS: Final = 0xB701
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def supported() -> Support:
     """Look at this machine.  Forks once, to try a namespace.  Raises Nd7Error on a machine of another kind."""
     syscalls.machine()
     problems = []
-    abi, notify, why = landlock.kernel_abi(), seccomp.notify_supported(), namespaces.usable()
+    abi, notify, why = landlock.kernel_abi(), bpf.notify_supported(), namespaces.usable()
     if not abi:
         problems.append("the kernel has no Landlock, or it is switched off: no session can be confined")
     elif abi < 6:
@@ -108,31 +109,6 @@ def _missing_of(abi: int) -> str:
     if abi < 6:
         parts.append("signals are checked by nd7 instead of the kernel")
     return ", ".join(parts)
-
-
-@dataclass(slots=True)
-class Entered:
-    """What `enter_session` made, in the zygote's own descriptors.
-
-    Attributes:
-        listener_fd: the notifier's.
-        master_fd: the session terminal's master, if asked for.
-        root_fd: the session's `/`, O_PATH.
-        terminal: the session terminal's path (`/dev/pts/N`), as the session sees it, or "".
-        namespaced: whether the session has mounts of its own.
-        abi: the Landlock version in force.
-        enforced: what is in force: a word -> how.
-        missing: what is not, one sentence each.
-    """
-
-    listener_fd: int
-    master_fd: int | None
-    root_fd: int
-    terminal: str
-    namespaced: bool
-    abi: int
-    enforced: dict[str, str] = field(default_factory=dict)
-    missing: list[str] = field(default_factory=list)
 
 
 def enter_session(
@@ -221,10 +197,15 @@ def _enter(rules: LinuxRules, terminal_master: bool, why_not: str, version: int)
     if version < 6:
         missing.append(f"Landlock version {version}: {_missing_of(version)}")
     around = seccomp.Surroundings(
-        syscalls.machine(), mounts=namespaced, ipc=namespaced, namespaces_closed=closed, scopes=scoped
+        syscalls.machine(),
+        mounts=namespaced,
+        ipc=namespaced,
+        namespaces_closed=closed,
+        scopes=scoped,
+        zygote=os.getpid(),
     )
     try:
-        listener = seccomp.install(seccomp.program(around))
+        listener = bpf.install(seccomp.program(around))
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise ConfinementError(
@@ -242,129 +223,6 @@ def _terminal() -> tuple[int, str]:
     fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
     (number,) = struct.unpack("I", fcntl.ioctl(master, _TIOCGPTN, bytes(4)))
     return master, f"/dev/pts/{number}"
-
-
-def offer(entered: Entered, write_fd: int, read_fd: int) -> None:
-    """Zygote's side of the hand-over: say what there is, wait until S has taken it, close it here.
-
-    Two pipes made before the fork.  The descriptors travel by pidfd_getfd, which needs nothing of Z: a
-    sendmsg of them would be asked about at a listener that S does not have yet.
-
-    Raises:
-        ConfinementError: S has gone.
-    """
-    said = {
-        "listener": entered.listener_fd,
-        "master": entered.master_fd,
-        "root": entered.root_fd,
-        "terminal": entered.terminal,
-        "namespaced": entered.namespaced,
-        "abi": entered.abi,
-        "enforced": entered.enforced,
-        "missing": entered.missing,
-    }
-    try:
-        _write_all(write_fd, json.dumps(said).encode() + b"\n")
-        answered = os.read(read_fd, 1)
-    except OSError:
-        answered = b""
-    if not answered:
-        raise ConfinementError("the supervisor has gone")
-    for fd in (entered.listener_fd, entered.master_fd, entered.root_fd):
-        if fd is not None:
-            os.close(fd)
-
-
-def offer_error(error: ConfinementError, write_fd: int) -> None:
-    """Zygote's side when `enter_session` raised: S's `take` raises the same.  Then exit."""
-    with contextlib.suppress(OSError):
-        _write_all(write_fd, json.dumps({"error": error.message, "hint": error.hint}).encode() + b"\n")
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
-
-
-@dataclass(slots=True)
-class Session:
-    """The supervisor's hold on a session.  `close` lets go of the descriptors; it ends nothing.
-
-    Attributes:
-        zygote_pid, zygote_pidfd: the zygote; its pid means nothing once the pidfd says it has ended.
-        listener_fd, master_fd, root_fd, terminal, namespaced, abi, enforced, missing: as in `Entered`.
-        mount_ns_fd, user_ns_fd, inner_ns: the namespaces, for `widen` and `Membership`; -1 and "" without.
-    """
-
-    zygote_pid: int
-    zygote_pidfd: int
-    listener_fd: int
-    master_fd: int | None
-    root_fd: int
-    terminal: str
-    namespaced: bool
-    abi: int
-    enforced: dict[str, str]
-    missing: list[str]
-    mount_ns_fd: int = -1
-    user_ns_fd: int = -1
-    inner_ns: str = ""
-
-    def membership(self) -> Membership:
-        """How to tell the session's processes from others'."""
-        return Membership(self.zygote_pid, self.inner_ns)
-
-    def close(self) -> None:
-        """Close every descriptor but `listener_fd` and `master_fd`, which their users close."""
-        for fd in (self.zygote_pidfd, self.root_fd, self.mount_ns_fd, self.user_ns_fd):
-            if fd >= 0:
-                os.close(fd)
-        self.zygote_pidfd = self.root_fd = self.mount_ns_fd = self.user_ns_fd = -1
-
-
-def take(zygote_pid: int, read_fd: int, write_fd: int) -> Session:
-    """Supervisor's side of the hand-over; blocks until Z has entered (milliseconds) or died.
-
-    Args:
-        zygote_pid: a child of this process that has not been waited for.
-        read_fd, write_fd: the other ends of `offer`'s pipes.
-
-    Raises:
-        ConfinementError: Z could not enter, with its reason.
-    """
-    data = b""
-    while not data.endswith(b"\n"):
-        piece = os.read(read_fd, 65536)
-        if not piece:
-            raise ConfinementError("the session's zygote died before it was confined")
-        data += piece
-    said = json.loads(data)
-    if "error" in said:
-        raise ConfinementError(said["error"], hint=said.get("hint", ""))
-    try:
-        pidfd = os.pidfd_open(zygote_pid)
-        session = Session(
-            zygote_pid,
-            pidfd,
-            syscalls.pidfd_getfd(pidfd, said["listener"]),
-            None if said["master"] is None else syscalls.pidfd_getfd(pidfd, said["master"]),
-            syscalls.pidfd_getfd(pidfd, said["root"]),
-            said["terminal"],
-            said["namespaced"],
-            said["abi"],
-            said["enforced"],
-            said["missing"],
-        )
-        if session.namespaced:
-            session.inner_ns = os.readlink(f"/proc/{zygote_pid}/ns/user")
-            session.mount_ns_fd = os.open(f"/proc/{zygote_pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-            # The namespace that owns the mounts is the outer one, not the one that Z is in.
-            session.user_ns_fd = fcntl.ioctl(session.mount_ns_fd, _NS_GET_USERNS)
-            os.set_inheritable(session.user_ns_fd, False)
-        os.write(write_fd, b"+")
-    except OSError as error:
-        raise ConfinementError(f"cannot take over the session: {error.strerror}") from error
-    return session
 
 
 def restrict(fd: int, abi: int, *, log: bool = True) -> None:
@@ -409,7 +267,7 @@ def widen(session: Session, rules: LinuxRules) -> list[str]:
         except OSError as error:
             answer = {"error": f"cannot change the session's mounts: {error.strerror}"}
         finally:
-            _write_all(writer, json.dumps(answer).encode())
+            write_all(writer, json.dumps(answer).encode())
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as answers:

@@ -22,8 +22,11 @@ class Membership:
         self._zygote, self._namespace = zygote_pid, inner_ns
 
     def contains(self, pid: int) -> bool:
-        """Whether a process (or thread) belongs; False for one that is gone or may not be looked at."""
-        if pid <= 0:
+        """Whether a process (or thread) belongs; False for one that is gone or may not be looked at.
+
+        The zygote does not, although it lives there: nobody in the session has any business with it.
+        """
+        if pid <= 0 or pid == self._zygote:
             return False
         if self._namespace:
             try:

@@ -4,32 +4,41 @@ A filter cannot read memory and cannot look at what a descriptor is, so whatever
 to the notifier (`nd7exec.linux.notifier`), which decides on copies and does the operation itself.
 
 Sources: Documentation/userspace-api/seccomp_filter.rst, `include/uapi/linux/{seccomp,filter,audit}.h`.
-Whether the arm64 program is right is only checked by running it in the interpreter below.
+Whether the arm64 program is right is only checked by running it in `bpf.interpret`.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from nd7exec.linux import syscalls
+from nd7exec.linux.bpf import (
+    ALLOW,
+    ARCH,
+    ARCHITECTURE,
+    JEQ,
+    JGT,
+    JSET,
+    KILL,
+    NOTIFY,
+    NR,
+    Block,
+    Instruction,
+    any_of,
+    argument,
+    equal,
+    load,
+    masked,
+    refuse,
+    ret,
+    test,
+)
 
 # The two protocol numbers of the rendezvous: socket(AF_UNIX, SOCK_STREAM, one of these).
 EXEC_PROTOCOL: Final = 0x6E64
 RECORD_PROTOCOL: Final = 0x6E65
-
-ALLOW: Final = 0x7FFF0000
-NOTIFY: Final = 0x7FC00000
-KILL: Final = 0x80000000
-
-_ARCHITECTURE: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-
-_LD, _JEQ, _JGT, _JSET, _AND, _RET = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
-_NR, _ARCH = 0, 4
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET = 1, 2, 5
@@ -125,7 +134,7 @@ _TERMINAL_IOCTLS: Final = (0x5412, 0x541C, 0x5423, 0x541D, 0x5437)
 _OWNER_IOCTLS: Final = (0x8901, 0x8902)
 # FS_IOC_SETFLAGS (64, 32), FS_IOC_SETVERSION, FS_IOC_FSSETXATTR: chattr, which needs no write access.
 _ATTRIBUTE_IOCTLS: Final = (0x40086602, 0x40046602, 0x40087602, 0x401C5820)
-_F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+_F_SETOWN, _F_SETOWN_EX = 8, 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +147,8 @@ class Surroundings:
         ipc: so is the IPC namespace.
         namespaces_closed: no further user namespace can be made, whatever clone3 asks for.
         scopes: Landlock keeps signals inside the session (version 6).
+        zygote: the pid of the process that starts commands, whose process group is its own: nobody in
+            the session signals it, although it lives in the same signal scope.
     """
 
     machine: str
@@ -145,133 +156,96 @@ class Surroundings:
     ipc: bool = True
     namespaces_closed: bool = True
     scopes: bool = True
+    zygote: int = 0
 
 
-class Instruction(NamedTuple):
-    """struct sock_filter."""
-
-    code: int
-    jump_true: int
-    jump_false: int
-    k: int
-
-
-Block = list[Instruction]
-
-
-def refuse(error: int) -> int:
-    """The filter's return value for failing with an errno."""
-    return 0x00050000 | error
-
-
-def _ret(value: int) -> Block:
-    return [Instruction(_RET, 0, 0, value)]
-
-
-def _load(offset: int) -> Block:
-    return [Instruction(_LD, 0, 0, offset)]
-
-
-def _argument(index: int, *, high: bool = False) -> Block:
-    """Load the low (or high) word of an argument; both machines are little endian.
-
-    The kernel takes only the low word of an int, so looking at both would let a value with rubbish
-    above it through (CVE-2019-10063's mistake).
-    """
-    return _load(16 + 8 * index + (4 if high else 0))
-
-
-def _test(code: int, value: int, then: Block) -> Block:
-    """Run `then`, which must end in a return, where the accumulator passes; else go on behind it."""
-    if len(then) > 255:
-        raise ValueError("a block of a seccomp filter is longer than a jump")
-    return [Instruction(code, 0, len(then), value), *then]
-
-
-def _equal(value: int, then: Block) -> Block:
-    return _test(_JEQ, value, then)
-
-
-def _any_of(values: Sequence[int], then: Block) -> Block:
-    program: Block = []
-    for value in values:
-        program += _equal(value, then)
-    return program
-
-
-_ALLOW = _ret(ALLOW)
-_NOTIFY = _ret(NOTIFY)
-_EPERM = _ret(refuse(errno.EPERM))
+_ALLOW = ret(ALLOW)
+_NOTIFY = ret(NOTIFY)
+_EPERM = ret(refuse(errno.EPERM))
 
 
 def _socket() -> Block:
-    of_type = [*_argument(1), Instruction(_AND, 0, 0, 0xF)]
+    of_type = [*argument(1), *masked(0xF)]
     rendezvous = [
         *of_type,
-        *_equal(SOCK_STREAM, [*_argument(2), *_any_of((EXEC_PROTOCOL, RECORD_PROTOCOL), _NOTIFY), *_EPERM]),
+        *equal(SOCK_STREAM, [*argument(2), *any_of((EXEC_PROTOCOL, RECORD_PROTOCOL), _NOTIFY), *_EPERM]),
         *_EPERM,
     ]
     internet = [
         *of_type,
         # MPTCP (262) and SMC (256) are TCP that Landlock does not see.
-        *_equal(
+        *equal(
             SOCK_STREAM,
-            [*_argument(2), *_any_of((0, IPPROTO_TCP), _ALLOW), *_ret(refuse(errno.EPROTONOSUPPORT))],
+            [*argument(2), *any_of((0, IPPROTO_TCP), _ALLOW), *ret(refuse(errno.EPROTONOSUPPORT))],
         ),
-        *_equal(SOCK_DGRAM, [*_argument(2), *_any_of((0, IPPROTO_UDP), _ALLOW), *_EPERM]),
+        *equal(SOCK_DGRAM, [*argument(2), *any_of((0, IPPROTO_UDP), _ALLOW), *_EPERM]),
         *_EPERM,
     ]
     return [
-        *_argument(0),
-        *_equal(AF_UNIX, rendezvous),
-        *_equal(AF_INET, internet),
-        *_equal(AF_INET6, internet),
+        *argument(0),
+        *equal(AF_UNIX, rendezvous),
+        *equal(AF_INET, internet),
+        *equal(AF_INET6, internet),
         # NETLINK_ROUTE, which getaddrinfo and getifaddrs ask.
-        *_equal(AF_NETLINK, [*_argument(2), *_equal(0, _ALLOW), *_EPERM]),
-        *_ret(refuse(errno.EAFNOSUPPORT)),
+        *equal(AF_NETLINK, [*argument(2), *equal(0, _ALLOW), *_EPERM]),
+        *ret(refuse(errno.EAFNOSUPPORT)),
     ]
 
 
 def _socketpair() -> Block:
     # A datagram pair can sendto() any socket's path.
     return [
-        *_argument(0),
-        *_equal(
-            AF_UNIX, [*_argument(1), Instruction(_AND, 0, 0, 0xF), *_any_of((SOCK_STREAM, SOCK_SEQPACKET), _ALLOW)]
-        ),
+        *argument(0),
+        *equal(AF_UNIX, [*argument(1), *masked(0xF), *any_of((SOCK_STREAM, SOCK_SEQPACKET), _ALLOW)]),
         *_EPERM,
     ]
 
 
 def _own_process(index: int) -> Block:
     """Allowed on the caller itself (0); about another process the notifier decides."""
-    return [*_argument(index), *_equal(0, _ALLOW), *_NOTIFY]
+    return [*argument(index), *equal(0, _ALLOW), *_NOTIFY]
 
 
 def _priority(process: int) -> Block:
     """setpriority(2), ioprio_set(2): on a process as `_own_process`; on a group only the caller's own; never a user."""
     return [
-        *_argument(0),
-        *_equal(process, _own_process(1)),
-        *_equal(process + 1, [*_argument(1), *_equal(0, _ALLOW), *_EPERM]),
+        *argument(0),
+        *equal(process, _own_process(1)),
+        *equal(process + 1, [*argument(1), *equal(0, _ALLOW), *_EPERM]),
         *_EPERM,
     ]
 
 
 def _without(mask: int, index: int = 0) -> Block:
-    return [*_argument(index), *_test(_JSET, mask, _EPERM), *_ALLOW]
+    return [*argument(index), *test(JSET, mask, _EPERM), *_ALLOW]
 
 
 def _send(flags: int) -> Block:
     """sendmsg, sendmmsg: the address is in memory.  Fast open connects without asking Landlock (measured)."""
-    return [*_argument(flags), *_test(_JSET, MSG_FASTOPEN, _EPERM), *_NOTIFY]
+    return [*argument(flags), *test(JSET, MSG_FASTOPEN, _EPERM), *_NOTIFY]
 
 
 def _ioctl(around: Surroundings) -> Block:
-    refused: tuple[int, ...] = _TERMINAL_IOCTLS
-    refused += () if around.scopes else _OWNER_IOCTLS
-    refused += () if around.mounts else _ATTRIBUTE_IOCTLS
-    return [*_argument(1), *_any_of(refused, _EPERM), *_ALLOW]
+    refused = (*_TERMINAL_IOCTLS, *_OWNER_IOCTLS, *(() if around.mounts else _ATTRIBUTE_IOCTLS))
+    return [*argument(1), *any_of(refused, _EPERM), *_ALLOW]
+
+
+def _signals(around: Surroundings) -> dict[str, Block]:
+    """Signals: the zygote is out of reach, and where Landlock has no scopes, so is what is not the session's.
+
+    kill(-1) would reach the zygote among everybody else; SIGIO's owner is in memory but for F_SETOWN.
+    """
+    # A group of processes is its leader's pid, negated.
+    zygote = (around.zygote, -around.zygote & 0xFFFFFFFF) if around.zygote else ()
+    otherwise = _ALLOW if around.scopes else _NOTIFY
+    by_pid = [*argument(0), *any_of(zygote, _EPERM), *otherwise]
+    rules = dict.fromkeys(("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"), by_pid)
+    rules["kill"] = [*argument(0), *equal(0, _ALLOW), *any_of((0xFFFFFFFF, *zygote), _EPERM), *otherwise]
+    # Whose the descriptor is cannot be seen here.
+    rules["pidfd_send_signal"] = _NOTIFY
+    owner = [*argument(2), *equal(0, _ALLOW), *any_of(zygote, _EPERM), *(_ALLOW if around.scopes else _EPERM)]
+    rules["fcntl"] = [*argument(1), *equal(_F_SETOWN, owner), *equal(_F_SETOWN_EX, _EPERM), *_ALLOW]
+    return rules
 
 
 def _rules(around: Surroundings) -> dict[str, Block]:
@@ -285,10 +259,10 @@ def _rules(around: Surroundings) -> dict[str, Block]:
         # Landlock's BIND_TCP does not cover listen() on a socket that was never bound.  Asked, so that it is recorded.
         "listen": _NOTIFY,
         "sendto": [
-            *_argument(3),
-            *_test(_JSET, MSG_FASTOPEN, _EPERM),
-            *_argument(4),
-            *_equal(0, [*_argument(4, high=True), *_equal(0, _ALLOW), *_NOTIFY]),
+            *argument(3),
+            *test(JSET, MSG_FASTOPEN, _EPERM),
+            *argument(4),
+            *equal(0, [*argument(4, high=True), *equal(0, _ALLOW), *_NOTIFY]),
             *_NOTIFY,
         ],
         "sendmsg": _send(2),
@@ -296,32 +270,23 @@ def _rules(around: Surroundings) -> dict[str, Block]:
         "clone": _without(NAMESPACES),
         "unshare": _without(NAMESPACES | CLONE_NEWTIME),
         "prlimit64": [
-            *_argument(0),
-            *_equal(0, _ALLOW),
-            *_argument(2),
-            *_equal(0, [*_argument(2, high=True), *_equal(0, _ALLOW), *_NOTIFY]),
+            *argument(0),
+            *equal(0, _ALLOW),
+            *argument(2),
+            *equal(0, [*argument(2, high=True), *equal(0, _ALLOW), *_NOTIFY]),
             *_NOTIFY,
         ],
         "setpriority": _priority(0),
         "ioprio_set": _priority(1),
-        "move_pages": [*_argument(0), *_equal(0, _ALLOW), *_EPERM],
-        "migrate_pages": [*_argument(0), *_equal(0, _ALLOW), *_EPERM],
+        "move_pages": [*argument(0), *equal(0, _ALLOW), *_EPERM],
+        "migrate_pages": [*argument(0), *equal(0, _ALLOW), *_EPERM],
     }
     for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"):
         rules[name] = _own_process(0)
     if not around.namespaces_closed:
         # clone3 has its flags in memory.  Every libc goes back to clone where it is not there.
-        rules["clone3"] = _ret(refuse(errno.ENOSYS))
-    if not around.scopes:
-        rules["kill"] = _own_process(0)
-        for name in ("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_send_signal"):
-            rules[name] = _NOTIFY
-        rules["fcntl"] = [
-            *_argument(1),
-            *_equal(_F_SETOWN, [*_argument(2), *_equal(0, _ALLOW), *_EPERM]),
-            *_any_of((_F_SETOWN_EX, _F_SETSIG), _EPERM),
-            *_ALLOW,
-        ]
+        rules["clone3"] = ret(refuse(errno.ENOSYS))
+    rules |= _signals(around)
     for name in (*REFUSED, *(() if around.ipc else _IPC)):
         rules[name] = _EPERM
     return rules
@@ -331,97 +296,15 @@ def program(around: Surroundings) -> Block:
     """The whole filter for a machine and its surroundings."""
     numbers = syscalls.NUMBERS[around.machine]
     code: Block = [
-        *_load(_ARCH),
+        *load(ARCH),
         # 32-bit calls have other numbers: no rule below would mean what it says.
-        Instruction(_JEQ, 1, 0, _ARCHITECTURE[around.machine]),
-        *_ret(KILL),
-        *_load(_NR),
+        Instruction(JEQ, 1, 0, ARCHITECTURE[around.machine]),
+        *ret(KILL),
+        *load(NR),
         # Calls that came after this was written, and x32's, which are numbered from 0x40000000.
-        *_test(_JGT, syscalls.LAST_KNOWN, _ret(refuse(errno.ENOSYS))),
+        *test(JGT, syscalls.LAST_KNOWN, ret(refuse(errno.ENOSYS))),
     ]
     for name, block in _rules(around).items():
         if name in numbers:
-            code += _equal(numbers[name], block)
+            code += equal(numbers[name], block)
     return code + _ALLOW
-
-
-def encode(code: Block) -> bytes:
-    """The program as the kernel takes it."""
-    return b"".join(struct.pack("<HBBI", *instruction) for instruction in code)
-
-
-def interpret(code: Block, machine: str, nr: int, arguments: Sequence[int], *, arch: int | None = None) -> int:
-    """What the kernel would return for a system call: an interpreter of the few instructions used here.
-
-    It is how the arm64 program is checked on an x86-64 machine, and the only use of this function.
-    """
-    words = (*arguments, *(0,) * (6 - len(arguments)))
-    where = _ARCHITECTURE[machine] if arch is None else arch
-    data = struct.pack("<IIQ6Q", nr & 0xFFFFFFFF, where, 0, *(word & (1 << 64) - 1 for word in words))
-    accumulator = at = 0
-    while True:
-        code_, jump_true, jump_false, k = code[at]
-        at += 1
-        if code_ == _RET:
-            return k
-        if code_ == _LD:
-            accumulator = struct.unpack_from("<I", data, k)[0]
-        elif code_ == _AND:
-            accumulator &= k
-        else:
-            taken = {_JEQ: accumulator == k, _JGT: accumulator > k, _JSET: bool(accumulator & k)}[code_]
-            at += jump_true if taken else jump_false
-
-
-_KEEP: Final[dict[int, ctypes.Array[ctypes.c_char]]] = {}
-
-
-def only_from_port(port: int) -> bytes:
-    """A struct sock_fprog for SO_ATTACH_FILTER: datagrams from one source port, and no others.
-
-    A filter on a datagram socket sees the UDP header first (socket(7)): the source port is its first half-word.
-    """
-    if port not in _KEEP:
-        code = [Instruction(0x28, 0, 0, 0), Instruction(_JEQ, 0, 1, port), *_ret(0xFFFF), *_ret(0)]
-        _KEEP[port] = ctypes.create_string_buffer(encode(code), 8 * len(code))
-    return struct.pack("=H6xQ", len(_KEEP[port]) // 8, ctypes.addressof(_KEEP[port]))
-
-
-class _Program(ctypes.Structure):
-    """struct sock_fprog."""
-
-    _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-
-
-_SET_MODE_FILTER: Final = 1
-_GET_NOTIF_SIZES: Final = 3
-_NEW_LISTENER: Final = 8
-# Linux 5.19: a caught signal does not tear a notified call that is already being done for the process.
-_WAIT_KILLABLE: Final = 32
-
-
-def install(code: Block) -> int:
-    """Install the filter for the calling thread and return the notifier's descriptor (close-on-exec).
-
-    no_new_privs must be set.  Raises OSError: EBUSY where a supervisor outside already listens.
-    """
-    data = encode(code)
-    buffer = ctypes.create_string_buffer(data, len(data))
-    fprog = _Program(len(code), ctypes.addressof(buffer))
-    pointer = ctypes.addressof(fprog)
-    try:
-        return syscalls.call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, pointer)
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-    return syscalls.call("seccomp", _SET_MODE_FILTER, _NEW_LISTENER, pointer)
-
-
-def notify_supported() -> bool:
-    """Whether the kernel has seccomp user notification, as far as can be seen without installing a filter."""
-    sizes = ctypes.create_string_buffer(6)
-    try:
-        syscalls.call("seccomp", _GET_NOTIF_SIZES, 0, sizes)
-    except OSError:
-        return False
-    return True
