@@ -6,7 +6,6 @@ next one on.  The agent's own tools run under the floor and get it only by a res
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 import stat
@@ -300,6 +299,8 @@ def deny(places: Places, pid: int, path: str) -> Change:
 
 
 def _not_granted(target: str, granted: list[str]) -> GrantError:
+    import difflib  # only this sentence needs it
+
     message = f"{safe_path(target)} is not granted"
     if not granted:
         return GrantError(message, hint="nothing is")

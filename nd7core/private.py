@@ -8,7 +8,6 @@ to a directory that was checked, and replaced only as a whole.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 
 from nd7core.errors import Nd7Error
@@ -108,7 +107,7 @@ def write_file(directory: int, name: str, data: bytes) -> None:
     Raises:
         PrivateError: with the system's reason; the old file stands then.
     """
-    temporary = f"{_TEMPORARY}{secrets.token_hex(8)}"
+    temporary = f"{_TEMPORARY}{os.urandom(8).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         fd = os.open(temporary, flags, 0o600, dir_fd=directory)

@@ -7,7 +7,6 @@ boot in which that was, it names one process for ever.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 MAX_DEPTH = 256
@@ -47,6 +46,8 @@ def _boot_id() -> str:
 
 def _ps(pid: int, column: str) -> str | None:
     """One column of `ps` for a pid, or None; for systems without /proc.  Not run on a Mac by us."""
+    import subprocess  # not needed, and not cheap, where there is /proc
+
     try:
         done = subprocess.run(
             ["/bin/ps", "-o", f"{column}=", "-p", str(pid)],

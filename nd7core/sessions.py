@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -225,7 +223,7 @@ def create(places: Places, record: Record, policy: Policy) -> str:
             if _session(places, root, name).alive and record.pid != os.getpid():
                 raise SessionError(f"session {record.pid} is there already")
             _discard(places, root, name)
-        fresh = f".new-{name}-{secrets.token_hex(4)}"
+        fresh = f".new-{name}-{os.urandom(4).hex()}"
         directory = open_directory(fresh, at=root, create=True)
         try:
             write_file(directory, POLICY, render(policy))
@@ -288,7 +286,7 @@ def _update(directory: int, pid: int, change: Callable[[Record], Record], now: i
 
 def _discard(places: Places, root: int, name: str) -> None:
     """Take a session's directory away.  Renamed first, so that nobody meets it half removed."""
-    dead = f".dead-{name}-{secrets.token_hex(4)}"
+    dead = f".dead-{name}-{os.urandom(4).hex()}"
     try:
         os.rename(name, dead, src_dir_fd=root, dst_dir_fd=root)
     except FileNotFoundError:
@@ -297,6 +295,8 @@ def _discard(places: Places, root: int, name: str) -> None:
 
 
 def _erase(places: Places, root: int, name: str) -> None:
+    import shutil  # only those who clean up pay for it
+
     path = os.path.join(places.sessions, name)
     try:
         # rmtree refuses a link and does not follow any inside.
