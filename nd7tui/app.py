@@ -1,0 +1,302 @@
+"""The dashboard's wiring: threads on one side, screens on the other, the store between.  No drawing happens here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual import on
+from textual.app import App, SystemCommand
+from textual.filter import LineFilter
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from nd7core.errors import Nd7Error
+from nd7core.paths import Places
+from nd7core.text import SafeText, safe
+from nd7tui import keys, theme
+from nd7tui.line import LastFilter
+from nd7tui.messages import Arrived, Finished, OutlookReady, StoreChanged
+from nd7tui.model import Deed, Row, SessionRow
+from nd7tui.screens.dashboard import Main
+from nd7tui.screens.page import Page
+from nd7tui.store import Store
+
+if TYPE_CHECKING:
+    from nd7tui.deeds import Done, Wish
+    from nd7tui.ingest import Ingest
+    from nd7tui.outlook import Outlook
+
+SAID_SECONDS = 8.0
+OUTLOOKS_KEPT = 500
+
+
+class Dashboard(App[None]):
+    """`nd7 tui`.
+
+    Args:
+        places: where sessions and logs are.
+        environ: where keys.toml is looked for, and how to notify; the process's own by default.
+        read_only: nothing outside the dashboard is changed.
+        now: the clock, in nanoseconds since the epoch.
+        follow: read sessions and logs; off where a test fills the store itself.
+    """
+
+    TITLE = "nd7"
+    CSS = """
+    Screen { background: $background; color: $foreground; }
+    Bar#bottom { background: $panel; }
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        *,
+        environ: Mapping[str, str] = os.environ,
+        read_only: bool = False,
+        theme_name: str = theme.DARK.name,
+        now: Callable[[], int] = time.time_ns,
+        follow: bool = True,
+    ) -> None:
+        super().__init__()
+        self.places = places
+        self.environ = environ
+        self.read_only = read_only
+        self.now = now
+        self.store = Store()
+        self.said: tuple[SafeText, theme.Role] | None = None
+        self.caps = keys.caps({})
+        self.leaks: list[str] = []
+        self._said_until = 0.0
+        self._follow = follow
+        self._last_filter = LastFilter(self._leaked)
+        self._outlooks: dict[tuple[str, str, int], Outlook] = {}
+        self._ingest: Ingest | None = None
+        self._thread: threading.Thread | None = None
+        for palette in theme.PALETTES.values():
+            self.register_theme(theme.textual_theme(palette))
+        self.theme = theme_name
+
+    # -- start and end --------------------------------------------------------------------------------------------
+
+    def get_default_screen(self) -> Screen[None]:
+        return Main()
+
+    def on_mount(self) -> None:
+        # Nothing is read from disk before the first paint.
+        self.call_after_refresh(self._begin)
+        self.set_interval(1.0, self._second)
+
+    def _begin(self) -> None:
+        try:
+            keymap = keys.read_keymap(keys.keymap_path(self.places, dict(self.environ)))
+        except Nd7Error as error:
+            self.say(error.message + (f"; {error.hint}" if error.hint else ""), "bad")
+        else:
+            if keymap:
+                self.set_keymap(keymap)
+                self.caps = keys.caps(keymap)
+        if self._follow:
+            self._thread = threading.Thread(target=self._read, name="nd7-ingest", daemon=True)
+            self._thread.start()
+
+    def _read(self) -> None:
+        """The ingest thread: its imports, too, happen here and not before the first paint."""
+        from nd7tui.ingest import Ingest
+
+        self._ingest = Ingest(self.places, self._tell)
+        self._ingest.run()
+
+    def _tell(self) -> None:
+        self.post_message(Arrived())
+
+    def on_unmount(self) -> None:
+        if self._ingest is not None:
+            self._ingest.stop()
+        if self._thread is not None:
+            self._thread.join(2.0)
+
+    # -- what arrives ---------------------------------------------------------------------------------------------
+
+    def on_arrived(self, message: Arrived) -> None:
+        if self._ingest is not None:
+            fresh = self.store.take(self._ingest.take(), self.now())
+            self.changed(len(fresh))
+
+    def changed(self, fresh: int = 0) -> None:
+        """Tell the screen that is up that the store has changed."""
+        self.screen.post_message(StoreChanged(fresh))
+
+    def _second(self) -> None:
+        self.store.now = self.now()
+        if self.said is not None and time.monotonic() > self._said_until:
+            self.quiet()
+        elif isinstance(self.screen, Page):
+            self.screen.tick()
+
+    # -- what is said at the bottom -------------------------------------------------------------------------------
+
+    def say(self, text: str, role: theme.Role = "text") -> None:
+        """Say something at the bottom, for a few seconds or until the next key."""
+        self.said = (safe(text, 400), role)
+        self._said_until = time.monotonic() + SAID_SECONDS
+        self._redraw()
+
+    def quiet(self) -> None:
+        """Take back what was said."""
+        if self.said is not None:
+            self.said = None
+            self._redraw()
+
+    def _redraw(self) -> None:
+        if isinstance(self.screen, Page) and self.screen.is_mounted:
+            self.screen.redraw_bars()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [self._last_filter, *super().get_line_filters()]
+
+    def _leaked(self, text: str) -> None:
+        if len(self.leaks) < 100:
+            self.leaks.append(text)
+
+    def turn_theme(self) -> None:
+        """The other theme."""
+        names = list(theme.PALETTES)
+        at = names.index(self.theme) if self.theme in names else 0
+        self.theme = names[(at + 1) % len(names)]
+        self.screen.post_message(StoreChanged())
+
+    def copy(self, text: str) -> None:
+        """Put text on the clipboard (OSC 52, base64, so nothing in it reaches the terminal raw), and say it as well:
+        a terminal or tmux may swallow it, and then it can at least be read off the screen."""
+        self.copy_to_clipboard(text.encode("utf-8", "replace").decode()[:10_000])
+        self.say(f"copied: {text}", "good")
+
+    def action_help_quit(self) -> None:
+        """Ctrl+C: Textual would raise a toast."""
+        self.say(f"{self.caps['quit']} leaves; every session lives on", "warn")
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Ctrl+P: every key of the screen, by its sentence."""
+        if isinstance(screen, Page):
+            for key in keys.of(screen.NAME):
+                if key.group != "Move":
+                    yield SystemCommand(
+                        f"{key.word}  ({self.caps[key.id]})", key.does, partial(screen.action_press, key.id)
+                    )
+
+    # -- what the keys would do -----------------------------------------------------------------------------------
+
+    def _outlook_key(self, row: Row) -> tuple[str, str, int]:
+        session = self.store.session_of(row)
+        return (row.id, row.state, session.revision if session else -1)
+
+    def outlook_of(self, row: Row) -> Outlook | None:
+        """What the keys would do for a row, if it has been worked out under the profile in force."""
+        return self._outlooks.get(self._outlook_key(row))
+
+    def work_out(self, row: Row) -> None:
+        """Work it out in a worker; `OutlookReady` tells the screen."""
+        if self._outlook_key(row) in self._outlooks:
+            return
+        self.run_worker(partial(self._work_out, row), thread=True, group="outlook", exclusive=True, exit_on_error=False)
+
+    def _work_out(self, row: Row) -> None:
+        from nd7tui.foresee import look
+
+        self.post_message(OutlookReady(row.id, look(self.places, row, self.store.session_of(row))))
+
+    def on_outlook_ready(self, message: OutlookReady) -> None:
+        row = self.store.row(message.row_id)
+        if row is not None:
+            if len(self._outlooks) >= OUTLOOKS_KEPT:
+                self._outlooks.clear()
+            self._outlooks[self._outlook_key(row)] = message.outlook
+            self.changed()
+
+    # -- deeds ----------------------------------------------------------------------------------------------------
+
+    def grant(self, row: Row) -> None:
+        """Grant what the row's detail says, to its session, at once."""
+        from nd7tui.deeds import Wish
+
+        if row.nd7_session is not None:
+            self.wish(Wish(row.nd7_session, row.verdict.grant, origin=row.id))
+
+    def wish(self, wish: Wish) -> None:
+        """Make a grant in a worker; `Finished` tells how it went."""
+        from nd7tui.deeds import grant
+
+        self.do(partial(grant, self.places, wish))
+
+    def undo(self) -> None:
+        """Take back the newest grant of all."""
+        last = self.store.last_grant()
+        if last is not None:
+            self.take_back(last.pid, last.path)
+
+    def take_back(self, pid: int, path: str) -> None:
+        """Take a grant back in a worker."""
+        from nd7tui.deeds import take_back
+
+        self.do(partial(take_back, self.places, pid, path))
+
+    def do(self, deed: Callable[[], Done]) -> None:
+        """Run a deed in a worker, one at a time."""
+        self.run_worker(partial(self._do, deed), thread=True, group="deeds", exit_on_error=False)
+
+    def _do(self, deed: Callable[[], Done]) -> None:
+        self.post_message(Finished(deed()))
+
+    @on(Finished)
+    def _finished(self, message: Finished) -> None:
+        done = message.done
+        if done.asks and done.wish is not None:
+            from nd7tui.screens.ask import Ask
+
+            self.push_screen(Ask(done.wish, done.asks))
+            return
+        self.did(done.deed)
+        self.say(("" if done.ok else "not done: ") + done.said, "good" if done.ok else "bad")
+        self.changed()
+
+    def did(self, deed: Deed) -> None:
+        """Note what nd7 did."""
+        self.store.did(deed)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        if event.state is WorkerState.ERROR:
+            error = event.worker.error
+            self.say(error.message if isinstance(error, Nd7Error) else f"nd7 failed at it: {error!r}", "bad")
+
+    # -- other programs -------------------------------------------------------------------------------------------
+
+    async def attach(self, session: SessionRow) -> None:
+        """Put this terminal on a session's screen; reading goes on meanwhile."""
+        await self.outside([sys.executable, "-m", "nd7tui.cli", "attach", str(session.pid)])
+
+    async def outside(self, command: list[str]) -> None:
+        """Run a program in the real terminal and come back."""
+        from textual.app import SuspendNotSupported
+
+        try:
+            with self.suspend():
+                process = await asyncio.create_subprocess_exec(*command)
+                status = await process.wait()
+        except SuspendNotSupported:
+            self.say("this terminal cannot be handed over; use nd7 attach in another one", "warn")
+            return
+        except OSError as error:
+            self.say(f"{command[0]}: {error.strerror or error}", "bad")
+            return
+        self.say("back from the session" if not status else f"attach ended with status {status}", "dim")
+
+    def restart(self, session: SessionRow) -> None:
+        """Restart a session under a floor that has its grants."""
+        self.say("restart is not there yet", "warn")

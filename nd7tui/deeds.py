@@ -1,0 +1,96 @@
+"""What the dashboard does to a session: grants and takes back.  Runs in a worker and answers with a `Done`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from nd7core import grants, sessions
+from nd7core.errors import Nd7Error
+from nd7core.paths import Places, canonical
+from nd7core.record import Grant, Scope
+from nd7tui.model import Deed
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A grant to make.
+
+    Attributes:
+        expires: for scope `until`, nanoseconds since the epoch.
+        origin: id of the row that it mends, or "".
+        force: the person has seen the dangers and said yes.
+    """
+
+    pid: int
+    path: str
+    scope: Scope = "session"
+    expires: int | None = None
+    origin: str = ""
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a deed went.
+
+    Attributes:
+        said: one sentence for the bottom line.
+        asks: what is dangerous about it; the deed was not done and waits for a yes.
+    """
+
+    kind: Literal["grant", "take-back", "other"]
+    ok: bool
+    said: str
+    deed: Deed
+    wish: Wish | None = None
+    asks: tuple[str, ...] = ()
+
+
+def command(wish: Wish) -> str:
+    """The command line that does the same."""
+    return grants.command_line(
+        "allow", wish.pid, wish.path, Grant(wish.path, wish.scope, wish.expires), force=wish.force
+    )
+
+
+def grant(places: Places, wish: Wish) -> Done:
+    """Make a grant, unless it is dangerous and nobody has said yes to that."""
+    now = time.time_ns()
+    line = command(wish)
+    try:
+        if not wish.force and (dangers := _dangers(places, wish)):
+            return Done("grant", False, "", Deed(now, "grant", line, "asked first", False), wish, dangers)
+        change = grants.allow(
+            places, wish.pid, wish.path, force=wish.force, scope=wish.scope, expires=wish.expires, origin=wish.origin
+        )
+    except (Nd7Error, OSError) as error:
+        message = error.message if isinstance(error, Nd7Error) else str(error)
+        return Done("grant", False, message, Deed(now, "grant", line, message, False), wish)
+    said = "is writable already" if change.already else "granted; the next Bash command has it"
+    said += f". {change.note}" if change.note else ""
+    return Done("grant", True, f"{change.path}: {said}", Deed(now, "grant", change.command or line, said), wish)
+
+
+def _dangers(places: Places, wish: Wish) -> tuple[str, ...]:
+    record = sessions.load(places, wish.pid).record
+    if record is None:
+        return ()
+    path = canonical(wish.path)
+    refusal = grants.check(record, path)
+    first = (refusal.reason,) if refusal is not None and refusal.force_helps else ()
+    return (*first, *grants.dangers(path, home=record.home))
+
+
+def take_back(places: Places, pid: int, path: str) -> Done:
+    """Take a grant back."""
+    line = grants.command_line("deny", pid, path)
+    now = time.time_ns()
+    try:
+        change = grants.deny(places, pid, path)
+    except (Nd7Error, OSError) as error:
+        message = error.message if isinstance(error, Nd7Error) else str(error)
+        return Done("take-back", False, message, Deed(now, "take back", line, message, False))
+    said = "taken back; the next Bash command is without it" + (f". {change.note}" if change.note else "")
+    return Done("take-back", True, f"{change.path}: {said}", Deed(now, "take back", change.command or line, said))

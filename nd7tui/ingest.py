@@ -1,0 +1,263 @@
+"""The one thread that reads: session directories and logs become rows, and rows become one message a frame.
+
+It never touches a widget and never waits for one, and the thread that draws never touches a file.  What it finds is
+merged into a `Batch`; while one message is under way no second is posted, so that ten thousand events a second cost
+the screen as many messages as it draws frames.  A batch that nobody takes stops the reading, not the memory.
+
+Events of watchfiles are hints: its queue overflows silently and a network file system has none.  So each followed
+file is also looked at once a second.  Its poll mode is not used: it compares whole seconds and can lose the last
+append.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+
+from nd7core import sessions
+from nd7core.audit.frame import Damage
+from nd7core.audit.log import EVENTS
+from nd7core.audit.tail import FileFollower
+from nd7core.errors import Nd7Error
+from nd7core.paths import Places
+from nd7tui.model import Batch, Row
+from nd7tui.roster import roster
+from nd7tui.tracker import Track
+
+STEP_MS = 10  # watchfiles sleeps in steps of this; twice it is the longest that an append waits (17 ms measured)
+SWEEP_SECONDS = 1.0
+READ_AT_ONCE = 1 << 20
+FULL = 5_000  # rows that wait to be taken before reading stops
+# Logs looked at from the start: of sessions that run, and the latest others.  All the rest are in the past denials.
+RECENT = 24
+RECENT_SECONDS = 24 * 3600
+
+
+class Ingest:
+    """Reads until it is stopped.
+
+    Args:
+        arrived: called in this thread when there is something to take; must only post a message.
+    """
+
+    def __init__(self, places: Places, arrived: Callable[[], None]) -> None:
+        self.places = places
+        self._arrived = arrived
+        self._logs = os.path.join(places.state, "sessions")
+        self._lock = threading.Lock()
+        self._taken = threading.Condition(self._lock)
+        self._pending = Batch()
+        self._under_way = False
+        self._stop = threading.Event()
+        self._tracks: dict[str, Track] = {}
+        self._live: list[sessions.Session] = []
+        self._listed = (-1, -1)
+        self._said: set[str] = set()
+        self._roster: tuple[object, ...] = ()
+        self._bounded = False
+
+    # -- the other thread's side ----------------------------------------------------------------------------------
+
+    def take(self) -> Batch:
+        """What has been found since the last time.  For the thread that draws; returns at once."""
+        with self._lock:
+            batch, self._pending = self._pending, Batch()
+            self._under_way = False
+            self._taken.notify_all()
+        return batch
+
+    def stop(self) -> None:
+        """End the thread; it is gone within a step."""
+        self._stop.set()
+        with self._lock:
+            self._taken.notify_all()
+
+    # -- this thread's side ---------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """The thread.  Returns when stopped; a fault of ours ends in the batch's faults and not in a dead screen."""
+        self._bounded = True
+        try:
+            self._start()
+            while not self._stop.is_set():
+                self._watch()
+        except Exception as error:  # the screen must say that it has gone blind, whatever it was
+            self._fault(f"nd7 stopped reading: {type(error).__name__}: {error}")
+            self._hand_over()
+
+    def once(self) -> Batch:
+        """Read what there is and stop: for a command that prints it.  Makes no directory."""
+        self._look_at_sessions()
+        self._list_logs(first=True)
+        self._read_all()
+        self._hand_over(force=True)
+        return self.take()
+
+    def _start(self) -> None:
+        for directory in (self.places.sessions, self._logs):
+            # watchfiles refuses a directory that is missing.  0700: the same mode as whoever makes it first.
+            with contextlib.suppress(OSError):
+                os.makedirs(directory, 0o700, exist_ok=True)
+        self._look_at_sessions()
+        self._list_logs(first=True)
+        self._read_all()
+        self._pending.caught_up = True
+        self._hand_over(force=True)
+
+    def _watch(self) -> None:
+        from watchfiles import watch
+
+        roots = [path for path in (self.places.sessions, self._logs) if os.path.isdir(path)]
+        if not roots:
+            self._stop.wait(SWEEP_SECONDS)
+            self._sweep()
+            return
+        swept = time.monotonic()
+        try:
+            for changes in watch(
+                *roots,
+                watch_filter=None,
+                step=STEP_MS,
+                debounce=50,
+                rust_timeout=int(SWEEP_SECONDS * 1000),
+                yield_on_timeout=True,
+                stop_event=self._stop,
+                raise_interrupt=False,
+                force_polling=False,
+            ):
+                self._changed({path for _, path in changes})
+                if time.monotonic() - swept >= SWEEP_SECONDS:
+                    self._sweep()
+                    swept = time.monotonic()
+                if [path for path in (self.places.sessions, self._logs) if os.path.isdir(path)] != roots:
+                    return
+        except (OSError, RuntimeError, UnicodeError) as error:
+            # inotify's limits are reached, or a name is no UTF-8: the sweep alone goes on.
+            self._fault(f"the file watcher gave up ({error}); nd7 looks once a second instead")
+            while not self._stop.wait(SWEEP_SECONDS):
+                self._sweep()
+
+    def _changed(self, paths: set[str]) -> None:
+        live = False
+        ids = set()
+        for path in paths:
+            if path.startswith(self._logs + "/"):
+                ids.add(path[len(self._logs) + 1 :].partition("/")[0])
+            else:
+                live = True
+        if live:
+            self._look_at_sessions()
+        for session_id in ids:
+            track = self._follow(session_id)
+            if track is not None:
+                self._read(track)
+        self._hand_over()
+
+    def _sweep(self) -> None:
+        self._look_at_sessions()
+        self._list_logs()
+        self._read_all()
+        self._hand_over()
+
+    def _look_at_sessions(self) -> None:
+        try:
+            found = sessions.live(self.places)
+        except (OSError, Nd7Error) as error:
+            self._fault(f"{self.places.sessions}: {error}")
+            return
+        for session in found:
+            if not session.pid:
+                self._fault(session.problem)
+        self._live = [session for session in found if session.pid and session.alive]
+        for session in self._live:
+            record = session.record
+            if record is None:
+                continue
+            for session_id in record.agent_sessions:
+                self._follow(session_id)
+        records = {session.pid: session.record for session in self._live if session.record is not None}
+        for track in self._tracks.values():
+            record = records.get(track.nd7_session) if track.nd7_session is not None else None
+            self._add(track.under(record))
+
+    def _list_logs(self, *, first: bool = False) -> None:
+        """Logs that have appeared; at the first time the latest ones."""
+        try:
+            status = os.stat(self._logs)
+            if (status.st_mtime_ns, status.st_ino) == self._listed:
+                return
+            self._listed = (status.st_mtime_ns, status.st_ino)
+            names = os.listdir(self._logs)
+        except OSError:
+            return
+        found = []
+        for name in names:
+            if name in self._tracks:
+                continue
+            with contextlib.suppress(OSError):
+                found.append((os.stat(os.path.join(self._logs, name, EVENTS)).st_mtime, name))
+        found.sort(reverse=True)
+        oldest = time.time() - (RECENT_SECONDS if first else 60)
+        for changed, name in found[:RECENT] if first else found:
+            if changed >= oldest:
+                self._follow(name)
+
+    def _follow(self, session_id: str) -> Track | None:
+        track = self._tracks.get(session_id)
+        if track is None:
+            directory = os.path.join(self._logs, session_id)
+            with contextlib.suppress(OSError, ValueError):
+                if stat.S_ISDIR(os.lstat(directory).st_mode):
+                    follower = FileFollower(os.path.join(directory, EVENTS), session_id)
+                    track = self._tracks[session_id] = Track(session_id, follower, self.places.home)
+        return track
+
+    def _read_all(self) -> None:
+        # Those that were written last come first: a person looks at what happens now.
+        for track in sorted(self._tracks.values(), key=lambda track: -track.changed):
+            if self._stop.is_set():
+                return
+            self._read(track)
+
+    def _read(self, track: Track) -> None:
+        while not self._stop.is_set():
+            for item in track.follower.poll(READ_AT_ONCE):
+                if isinstance(item, Damage):
+                    self._add(track.damaged(item))
+                    if item.kind != "torn":
+                        self._fault(f"{track.session_id[:36]}: {item.reason}")
+                else:
+                    self._add(track.feed(item))
+            if not track.follower.more:
+                return
+            self._hand_over()
+
+    def _add(self, rows: list[Row]) -> None:
+        if rows:
+            with self._lock:
+                self._pending.rows += rows
+
+    def _fault(self, text: str) -> None:
+        if text not in self._said and len(self._said) < 10_000:
+            self._said.add(text)
+            with self._lock:
+                self._pending.faults.append(text)
+
+    def _hand_over(self, *, force: bool = False) -> None:
+        """Tell the screen that there is something, if it has not been told; wait where it does not come to take it."""
+        rows = roster(self._live, list(self._tracks.values()), self.places.home)
+        with self._lock:
+            if rows != self._roster or force:
+                self._roster = rows
+                self._pending.sessions = rows
+            tell = bool(self._pending) and not self._under_way
+            self._under_way = self._under_way or tell
+        if tell:
+            self._arrived()
+        with self._lock:
+            while self._bounded and len(self._pending.rows) > FULL and not self._stop.is_set():
+                self._taken.wait(0.5)

@@ -1,0 +1,122 @@
+"""Words and glyphs: what each source, state and grade is called, everywhere the same.
+
+Glyphs are of the Geometric Shapes block and its like: one cell wide in every terminal font, no emoji.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+from nd7core.attribution.verdict import Evidence, Operation, Source
+from nd7core.text import SafeText, safe
+from nd7tui.theme import Role
+
+RowState = Literal["open", "granted", "proved", "repeated", "obsolete"]
+Activity = Literal["starting", "working", "waiting", "idle", "ended", "orphaned", "broken"]
+
+SOURCES: tuple[Source, ...] = ("kernel", "nd7-exec", "model", "none")
+
+SOURCE: dict[str, tuple[SafeText, SafeText, Role]] = {
+    "kernel": (safe("▲"), safe("kernel"), "kernel"),
+    "nd7-exec": (safe("◆"), safe("nd7-exec"), "nd7-exec"),
+    "model": (safe("○"), safe("model"), "model"),
+    "none": (safe("·"), safe("other"), "none"),
+}
+
+SOURCE_MEANS: dict[str, str] = {
+    "kernel": "the kernel refused it, under this session's profile",
+    "nd7-exec": "nd7-exec refused to run the command at all",
+    "model": "only the agent says so; nothing else does",
+    "none": "no denial of nd7's",
+}
+
+STATE: dict[str, tuple[SafeText, SafeText, Role]] = {
+    "open": (safe("□"), safe("open"), "warn"),
+    "granted": (safe("◧"), safe("granted"), "accent"),
+    "proved": (safe("■"), safe("proved"), "good"),
+    "repeated": (safe("↻"), safe("repeated"), "bad"),
+    "obsolete": (safe("–"), safe("obsolete"), "dim"),
+}
+
+STATE_MEANS: dict[str, str] = {
+    "open": "nothing has been done about it",
+    "granted": "a grant covers it; not tried again yet",
+    "proved": "tried again under the new profile: it passes",
+    "repeated": "refused again after the grant",
+    "obsolete": "the session is over, or the profile no longer refuses it",
+}
+
+ACTIVITY: dict[str, tuple[SafeText, SafeText, Role]] = {
+    "starting": (safe("◌"), safe("starting"), "dim"),
+    "working": (safe("●"), safe("working"), "good"),
+    "waiting": (safe("◉"), safe("waiting"), "warn"),
+    "idle": (safe("○"), safe("idle"), "text"),
+    "ended": (safe("–"), safe("ended"), "dim"),
+    "orphaned": (safe("✗"), safe("orphaned"), "bad"),
+    "broken": (safe("✗"), safe("damaged"), "bad"),
+}
+
+EVIDENCE_MEANS: dict[Evidence, str] = {
+    "recorded": "the kernel's or the broker's own record",
+    "matched": "the text, and the profile in force refuses exactly that and nothing else would",
+    "likely": "the text alone",
+    "reported": "only the agent says so",
+}
+
+OPERATION: dict[Operation, SafeText] = {
+    "read": safe("read"),
+    "write": safe("write"),
+    "execute": safe("run"),
+    "network": safe("connect"),
+    "signal": safe("signal"),
+    "ipc": safe("socket"),
+    "other": safe("–"),
+}
+
+OWNER: dict[str, str] = {
+    "permissions": "the file's own permissions",
+    "agent": "the agent's own rules",
+    "person": "you, at the agent's prompt",
+    "remote": "the other end",
+    "program": "the program itself",
+    "sandbox": "another sandbox, not this one",
+    "": "unknown",
+}
+
+
+def clock(ns: int, *, seconds: bool = True) -> SafeText:
+    """The local time of day of a time in nanoseconds."""
+    if ns <= 0 or ns > 4_000_000_000_000_000_000:
+        return SafeText("--:--:--" if seconds else "--:--")
+    return safe(time.strftime("%H:%M:%S" if seconds else "%H:%M", time.localtime(ns / 1e9)))
+
+
+def day(ns: int) -> SafeText:
+    """The local date and time of a time in nanoseconds."""
+    if ns <= 0 or ns > 4_000_000_000_000_000_000:
+        return SafeText("no date")
+    return safe(time.strftime("%Y-%m-%d %H:%M", time.localtime(ns / 1e9)))
+
+
+def age(ns: int, now: int) -> SafeText:
+    """How long ago, in the largest unit: 12s, 5m, 3h, 2d."""
+    seconds = max(0, (now - ns) // 1_000_000_000)
+    if ns <= 0:
+        return SafeText("–")
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return SafeText(f"{seconds // size}{unit}")
+    return SafeText(f"{seconds}s")
+
+
+def short_path(path: str, home: str) -> str:
+    """`path` with the home directory as ~, for showing only."""
+    if home and (path == home or path.startswith(home + "/")):
+        return "~" + path[len(home) :]
+    return path
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """`3 grants`, `1 grant`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

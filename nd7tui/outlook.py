@@ -1,0 +1,57 @@
+"""What each key would do for a row, and why one does nothing: plain data for the screen.
+
+It is worked out in `nd7tui.foresee`, in a worker; here is what needs neither disk nor profile.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from nd7tui.model import Row, SessionRow
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What `g` would do for a row, and what speaks against it.
+
+    Attributes:
+        path: the path that `g` would grant, or "".
+        why_not: why `g` does nothing, or "".
+        dangers: what a grant of `path` would let run later outside the sandbox; not empty means that it asks first.
+        already: whether a grant covers it.
+        refused_by: the profile's line that refuses the target, as it stands there.
+        line: its number, or None.
+        command: the command line that does the same as `g`.
+    """
+
+    path: str = ""
+    why_not: str = ""
+    dangers: tuple[str, ...] = ()
+    already: bool = False
+    refused_by: str = ""
+    line: int | None = None
+    command: str = ""
+
+
+def why_not(row: Row, session: SessionRow | None) -> str:
+    """Why `g` cannot do anything about a row, from what the row itself says; "" where it may."""
+    verdict = row.verdict
+    if verdict.source == "none":
+        return "this is no denial of nd7's, so no grant helps"
+    if verdict.remedy == "cannot-grant":
+        return "this cannot be granted" + (f": {verdict.reason}" if verdict.reason else "")
+    if verdict.remedy == "restart-wider" and not verdict.grant:
+        return "only a restart under a wider floor helps"
+    if not verdict.grant:
+        return "there is no path here that a grant could open"
+    if session is None or row.nd7_session is None:
+        return "it belongs to no session of nd7's"
+    if not session.live:
+        return "the session has ended; a grant would reach nothing"
+    return ""
+
+
+def command_of(pid: int, path: str) -> str:
+    """`nd7 allow` as one would type it."""
+    return shlex.join(["nd7", "allow", "--session", str(pid), path])

@@ -1,0 +1,409 @@
+"""The first screen: sessions, the stream of refusals, and the detail of the selected one."""
+
+from __future__ import annotations
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+from textual.timer import Timer
+
+from nd7core.text import safe
+from nd7tui import keys, look
+from nd7tui.detail import detail, nothing
+from nd7tui.filters import Filter
+from nd7tui.line import Line
+from nd7tui.messages import Opened, OutlookReady, Paused, Picked, StoreChanged
+from nd7tui.model import Row, SessionRow
+from nd7tui.outlook import why_not as row_why_not
+from nd7tui.screens.page import Page
+from nd7tui.widgets.bar import Bar
+from nd7tui.widgets.card import pane_title, session_card, switches
+from nd7tui.widgets.filterbar import FilterBar
+from nd7tui.widgets.lists import ALL, SessionList, Stream
+from nd7tui.widgets.rowlist import RowList
+from nd7tui.widgets.textpane import TextPane
+
+# Below this nothing can be aligned; the screen says so instead of breaking.
+LEAST_WIDTH, LEAST_HEIGHT = 56, 14
+WIDE = 104
+# How long the cursor must rest on a row before its outlook (record, profile, file system) is worked out.
+REST = 0.04
+
+
+class Main(Page):
+    """Sessions, stream and detail."""
+
+    NAME = "dashboard"
+    TITLE_WORD = "all sessions"
+    BINDINGS = [*keys.bindings("dashboard")]
+    LINE = ("grant", "wider", "undo", "filter", "copy", "pause", "open", "grants", "launch", "help", "quit")
+
+    DEFAULT_CSS = """
+    Main #body { layout: vertical; height: 1fr; }
+    Main #left { height: auto; }
+    Main #sessions { height: auto; max-height: 4; min-height: 1; }
+    Main #card { display: none; }
+    Main #right { height: 1fr; }
+    Main #stream { height: 2fr; min-height: 3; }
+    Main #detail { height: 3fr; min-height: 4; }
+    Main.-short #sessions { max-height: 2; }
+    Main.-wide #body { layout: horizontal; }
+    Main.-wide #left { width: 42; height: 1fr; padding: 0 1 0 0; }
+    Main.-wide #sessions { height: 1fr; max-height: 100%; }
+    Main.-wide #card { display: block; height: 11; }
+    Main.-wide #right { width: 1fr; }
+    Main #small { display: none; height: 1fr; }
+    Main.-small #body, Main.-small #filterbar { display: none; }
+    Main.-small #small { display: block; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._resting: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        store = self.dash.store
+        yield Bar(self.top_line, id="top")
+        with Container(id="body"):
+            with Vertical(id="left"):
+                yield Bar(self._sessions_title, id="sessions-title")
+                yield RowList(SessionList(store, self.dash.now), id="sessions")
+                yield Bar(self._card, id="card")
+            with Vertical(id="right"):
+                yield Bar(self._stream_title, id="stream-title")
+                yield RowList(Stream(store), id="stream", follow=True)
+                yield Bar(self._detail_title, id="detail-title")
+                yield TextPane(self._detail, id="detail")
+        yield TextPane(self._small, id="small")
+        yield FilterBar(self._filter, self._filter_closed)
+        yield Bar(self.bottom_line, id="bottom")
+
+    def on_mount(self) -> None:
+        self.stream.focus()
+
+    @property
+    def stream(self) -> RowList:
+        """The list of rows."""
+        return self.query_one("#stream", RowList)
+
+    @property
+    def session_list(self) -> RowList:
+        """The list of sessions."""
+        return self.query_one("#sessions", RowList)
+
+    @property
+    def row(self) -> Row | None:
+        """The selected row."""
+        key = self.stream.key
+        return self.dash.store.row(key) if key else None
+
+    @property
+    def session(self) -> SessionRow | None:
+        """The session that a key means: the one whose rows alone are shown, else the selected row's."""
+        store = self.dash.store
+        if store.only:
+            return store.sessions.get(store.only)
+        row = self.row
+        return store.session_of(row) if row else None
+
+    # -- drawing --------------------------------------------------------------------------------------------------
+
+    def on_resize(self, event: events.Resize) -> None:
+        width, height = event.size
+        small = width < LEAST_WIDTH or height < LEAST_HEIGHT
+        self.set_class(small, "-small")
+        self.set_class(width >= WIDE and height >= 24, "-wide")
+        self.set_class(height < 20, "-short")
+        self.redraw_bars()
+
+    def _small(self, width: int) -> list[Line]:
+        size = self.app.size
+        least = f"{LEAST_WIDTH} columns and {LEAST_HEIGHT} rows"
+        text = f"nd7 needs {least} to be readable; this is {size.width} × {size.height}."
+        return nothing(width, text, "Widen or zoom out. At any width: nd7 sessions, nd7 denials.  q leaves.")
+
+    def crumbs(self) -> list[str]:
+        store = self.dash.store
+        found = ["nd7", str(store.title())]
+        if store.filter.text:
+            found.append(f"/{store.filter.text}")
+        return found
+
+    def at_right(self) -> Line:
+        store = self.dash.store
+        live = [session for session in store.sessions.values() if session.live]
+        waiting = sum(session.activity == "waiting" for session in live)
+        line = Line("dim")
+        if self.dash.read_only:
+            line.put(safe("read-only   "), "warn")
+        if waiting:
+            line.put(safe(f"◉ {waiting} waiting for you   "), "warn", do="screen.press('waiting')")
+        line.put(safe(f"{len(live)} live"), "dim")
+        if store.faults:
+            line.put(safe(f"   ! {look.plural(len(store.faults), 'fault')} in logs"), "bad")
+        return line
+
+    def _title(self, text: str, width: int, right: Line, pane: str, note: str = "") -> list[Line]:
+        return [pane_title(text, width, right, focused=self.query_one(f"#{pane}").has_focus, note=note)]
+
+    def _sessions_title(self, width: int) -> list[Line]:
+        return self._title("sessions", width, Line(), "sessions")
+
+    def _stream_title(self, width: int) -> list[Line]:
+        store = self.dash.store
+        counts = store.counts()
+        paused = ""
+        if store.paused:
+            paused = f"‖ paused, {store.new:,} new" if store.new else "‖ paused"
+        right = switches(counts, store.hidden, words=True)
+        if right.cells + len(paused) + 18 > width:
+            right = switches(counts, store.hidden, words=False)
+        return self._title("denials", width, right, "stream", paused)
+
+    def _detail_title(self, width: int) -> list[Line]:
+        right = Line("dim")
+        row = self.row
+        if row is not None and row.revision is not None:
+            right.put(safe(f"profile revision {row.revision}"), "faint")
+        return self._title("detail", width, right, "detail")
+
+    def _detail(self, width: int) -> list[Line]:
+        row = self.row
+        if row is None:
+            return []
+        dash = self.dash
+        session = dash.store.session_of(row)
+        outlook = dash.outlook_of(row)
+        tight = self.query_one("#detail").size.height < 18
+        text = detail(row, session, outlook, dash.caps, width - 2, tight=tight, read_only=dash.read_only)
+        return [Line().gap().join(line) for line in text]
+
+    def _card(self, width: int) -> list[Line]:
+        return session_card(self.session, width, self.dash.now())
+
+    @on(events.DescendantFocus)
+    def _focus_moved(self) -> None:
+        self.redraw_bars()
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def on_store_changed(self, message: StoreChanged) -> None:
+        self.session_list.reload()
+        self.stream.reload()
+        self.query_one("#detail", TextPane).redraw()
+        self.redraw_bars()
+
+    def tick(self) -> None:
+        self.session_list.refresh()
+        self.query_one("#card", Bar).redraw()
+
+    def on_screen_resume(self) -> None:
+        if self.is_mounted and self.query("#stream"):
+            self.on_store_changed(StoreChanged())
+
+    @on(Picked)
+    def _picked(self, message: Picked) -> None:
+        store = self.dash.store
+        if message.list_id == "sessions":
+            only = "" if message.key in (ALL, "") else message.key
+            if only != store.only:
+                store.only = only
+                store.refilter()
+                self.stream.reload()
+        self.query_one("#detail", TextPane).redraw(top=True)
+        self.redraw_bars()
+        if self._resting is not None:
+            self._resting.stop()
+        self._resting = self.set_timer(REST, self._rested)
+
+    def _rested(self) -> None:
+        row = self.row
+        if row is not None:
+            self.dash.work_out(row)
+
+    def on_outlook_ready(self, message: OutlookReady) -> None:
+        if self.row is not None and self.row.id == message.row_id:
+            self.query_one("#detail", TextPane).redraw()
+
+    @on(Paused)
+    def _paused(self, message: Paused) -> None:
+        store = self.dash.store
+        store.paused = not message.following
+        store.new = 0
+        self.redraw_bars()
+
+    @on(Opened)
+    async def _opened(self, message: Opened) -> None:
+        await self.action_press("open")
+
+    # -- keys -----------------------------------------------------------------------------------------------------
+
+    def why_not(self, key: str) -> str:
+        reason = super().why_not(key)
+        if reason:
+            return reason
+        row, store = self.row, self.dash.store
+        if key in ("grant", "wider"):
+            if row is None:
+                return "no row is selected"
+            outlook = self.dash.outlook_of(row)
+            if outlook is not None and outlook.already and key == "grant":
+                return f"{look.short_path(outlook.path, self.dash.places.home)} is granted already"
+            return outlook.why_not if outlook is not None else row_why_not(row, store.session_of(row))
+        if key == "undo":
+            return "" if store.last_grant() else "no session has a grant to take back"
+        if key == "copy":
+            return "" if row is not None else "no row is selected"
+        if key == "open":
+            if self.focused is self.session_list:
+                return self._why_not_attach()
+            return "" if row is not None else "no row is selected"
+        if key in ("pause", "filter"):
+            return "" if store.rows else "there are no rows yet"
+        if key == "waiting":
+            return "" if any(s.activity == "waiting" for s in store.sessions.values()) else "no session waits for you"
+        if key == "back":
+            return (
+                ""
+                if store.filter.text or store.only or self.focused is not self.stream
+                else "this is the first screen; q leaves"
+            )
+        if key == "restart":
+            session = self.session
+            return "no session is selected" if session is None else "" if session.live else "the session has ended"
+        if key == "profile":
+            session = self.session
+            return "" if session is not None and session.directory else "select a session that runs"
+        return ""
+
+    def _why_not_attach(self) -> str:
+        session = self.dash.store.sessions.get(self.session_list.key)
+        if session is None:
+            return "select one session"
+        return "" if session.live else "the session has ended; it has no screen any more"
+
+    def do_grant(self) -> None:
+        """`g`: exactly what the detail says."""
+        if self.row is not None:
+            self.dash.grant(self.row)
+
+    def do_wider(self) -> None:
+        """`G`: the ladder."""
+        from nd7tui.screens.wider import Wider
+
+        if self.row is not None:
+            self.app.push_screen(Wider(self.row))
+
+    def do_undo(self) -> None:
+        """`u`: take back the last grant."""
+        self.dash.undo()
+
+    def do_copy(self) -> None:
+        """`y`: the command line that would do it, or the target."""
+        row = self.row
+        if row is not None:
+            outlook = self.dash.outlook_of(row)
+            self.dash.copy((outlook.command if outlook else "") or row.verdict.target or row.command)
+
+    async def do_open(self) -> None:
+        """Enter: the whole of a row, or a session's screen."""
+        if self.focused is self.session_list:
+            session = self.dash.store.sessions.get(self.session_list.key)
+            if session is not None and session.pid is not None:
+                await self.dash.attach(session)
+            return
+        from nd7tui.screens.moment import Moment
+
+        if self.row is not None:
+            self.app.push_screen(Moment(self.row.id))
+
+    def do_filter(self) -> None:
+        """`/`."""
+        self.query_one(FilterBar).open(self.dash.store.filter)
+
+    def _filter(self, found: Filter) -> str:
+        store = self.dash.store
+        store.filter = found
+        store.refilter()
+        self.stream.reload()
+        self.redraw_bars()
+        return f"{len(store.view):,} of {len(store.rows):,}"
+
+    def _filter_closed(self) -> None:
+        self.stream.focus()
+
+    def _switch(self, number: int) -> None:
+        store = self.dash.store
+        store.hidden ^= {look.SOURCES[number - 1]}
+        store.refilter()
+        self.stream.reload()
+        self.redraw_bars()
+        source = look.SOURCES[number - 1]
+        self.dash.say(f"{look.SOURCE[source][1]}: {'hidden' if source in store.hidden else 'shown'}", "dim")
+
+    def do_source_1(self) -> None:
+        """Kernel."""
+        self._switch(1)
+
+    def do_source_2(self) -> None:
+        """nd7-exec."""
+        self._switch(2)
+
+    def do_source_3(self) -> None:
+        """Model."""
+        self._switch(3)
+
+    def do_source_4(self) -> None:
+        """Other."""
+        self._switch(4)
+
+    def do_pause(self) -> None:
+        """Space."""
+        self.stream.follow(not self.stream.following)
+
+    def do_waiting(self) -> None:
+        """`w`: the next session that waits."""
+        keys_ = [s.key for s in self.dash.store.ordered() if s.activity == "waiting"]
+        current = self.session_list.key
+        after = keys_[keys_.index(current) + 1 :] if current in keys_ else keys_
+        self.session_list.select((after or keys_)[0])
+        self.session_list.focus()
+
+    def do_grants(self) -> None:
+        """`a`."""
+        from nd7tui.screens.grants import Grants
+
+        self.app.push_screen(Grants())
+
+    def do_profile(self) -> None:
+        """`p`."""
+        from nd7tui.screens.profile import Profile
+
+        if self.session is not None:
+            self.app.push_screen(Profile(self.session))
+
+    def do_launch(self) -> None:
+        """`n`."""
+        from nd7tui.screens.launch import Launch
+
+        self.app.push_screen(Launch())
+
+    def do_restart(self) -> None:
+        """`r`."""
+        if self.session is not None:
+            self.dash.restart(self.session)
+
+    def do_back(self) -> None:
+        """Esc: the filter, then the session, then the pane."""
+        store = self.dash.store
+        if store.filter.text:
+            self._filter(Filter())
+        elif store.only:
+            self.session_list.select(ALL)
+            self.stream.focus()
+        else:
+            self.stream.focus()
+
+    def do_quit(self) -> None:
+        """Leave; every session lives on."""
+        self.app.exit()

@@ -1,0 +1,112 @@
+"""The whole of one denial: all of the command, all that is kept of the output, everything nd7 has to say."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+
+from nd7tui import keys
+from nd7tui.detail import detail, nothing
+from nd7tui.line import Line
+from nd7tui.messages import OutlookReady, StoreChanged
+from nd7tui.model import Row
+from nd7tui.outlook import why_not as row_why_not
+from nd7tui.screens.page import Page
+from nd7tui.widgets.bar import Bar
+from nd7tui.widgets.textpane import TextPane
+
+
+class Moment(Page):
+    """One row, full screen."""
+
+    NAME = "moment"
+    TITLE_WORD = "denial"
+    BINDINGS = [*keys.bindings("moment")]
+    LINE = ("grant", "wider", "undo", "copy", "restart", "back", "help")
+
+    def __init__(self, row_id: str) -> None:
+        super().__init__()
+        self.row_id = row_id
+
+    def compose(self) -> ComposeResult:
+        yield Bar(self.top_line, id="top")
+        yield TextPane(self._text, id="text")
+        yield Bar(self.bottom_line, id="bottom")
+
+    def on_mount(self) -> None:
+        self.query_one(TextPane).focus()
+        if self.row is not None:
+            self.dash.work_out(self.row)
+
+    @property
+    def row(self) -> Row | None:
+        """The row, as it is now."""
+        return self.dash.store.row(self.row_id)
+
+    def crumbs(self) -> list[str]:
+        row = self.row
+        name = self.dash.store.session_name(row.session) if row else ""
+        return ["nd7", name, "denial"] if name else ["nd7", "denial"]
+
+    def _text(self, width: int) -> list[Line]:
+        row, dash = self.row, self.dash
+        if row is None:
+            return nothing(width, "This row is too long ago for the stream.", "h finds it in the past denials.")
+        text = detail(
+            row,
+            dash.store.session_of(row),
+            dash.outlook_of(row),
+            dash.caps,
+            width - 4,
+            whole=True,
+            read_only=dash.read_only,
+        )
+        return [Line(), *(Line().gap(2).join(line) for line in text), Line()]
+
+    def on_store_changed(self, message: StoreChanged) -> None:
+        self.query_one(TextPane).redraw()
+        self.redraw_bars()
+
+    def on_outlook_ready(self, message: OutlookReady) -> None:
+        self.query_one(TextPane).redraw()
+
+    def why_not(self, key: str) -> str:
+        row = self.row
+        if (reason := super().why_not(key)) or row is None:
+            return reason or ("the row is gone" if key in ("grant", "wider", "copy", "restart") else "")
+        if key in ("grant", "wider"):
+            return row_why_not(row, self.dash.store.session_of(row))
+        if key == "undo":
+            return "" if self.dash.store.last_grant() else "no session has a grant to take back"
+        if key == "restart":
+            session = self.dash.store.session_of(row)
+            return "" if session is not None and session.live else "the session has ended"
+        return ""
+
+    def do_grant(self) -> None:
+        """`g`."""
+        if self.row is not None:
+            self.dash.grant(self.row)
+
+    def do_wider(self) -> None:
+        """`G`."""
+        from nd7tui.screens.wider import Wider
+
+        if self.row is not None:
+            self.app.push_screen(Wider(self.row))
+
+    def do_undo(self) -> None:
+        """`u`."""
+        self.dash.undo()
+
+    def do_copy(self) -> None:
+        """`y`."""
+        row = self.row
+        if row is not None:
+            outlook = self.dash.outlook_of(row)
+            self.dash.copy((outlook.command if outlook else "") or row.verdict.target or row.command)
+
+    def do_restart(self) -> None:
+        """`r`."""
+        session = self.dash.store.session_of(self.row) if self.row else None
+        if session is not None:
+            self.dash.restart(session)

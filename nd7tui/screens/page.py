@@ -1,0 +1,152 @@
+"""What every screen has: its keys from the one table, a reason for each that does nothing, and the bottom line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual import events
+from textual.screen import Screen
+
+from nd7core.text import safe
+from nd7tui import keys
+from nd7tui.line import Line, both
+from nd7tui.widgets.bar import Bar
+from nd7tui.widgets.rowlist import RowList
+from nd7tui.widgets.textpane import TextPane
+
+if TYPE_CHECKING:
+    from nd7tui.app import Dashboard
+
+MOVES = ("up", "down", "page_up", "page_down", "top", "bottom")
+
+
+class Page(Screen[None]):
+    """A screen of the dashboard.
+
+    A key runs `press(id)`, which asks `why_not(id)` first: a key that does nothing says why at the bottom.
+    """
+
+    NAME = ""
+    TITLE_WORD = ""
+    # Keys named in the bottom line, the most important first; what does not fit is left to the help.
+    LINE: tuple[str, ...] = ("help", "back", "quit")
+
+    @property
+    def dash(self) -> Dashboard:
+        """The application."""
+        from nd7tui.app import Dashboard
+
+        return cast(Dashboard, self.app)
+
+    # -- the keys -------------------------------------------------------------------------------------------------
+
+    def why_not(self, key: str) -> str:
+        """Why a key does nothing now, or ""."""
+        if self.dash.read_only and keys.BY_ID[key].changes:
+            return "this dashboard was started with --read-only"
+        if key in MOVES and not isinstance(self.focused, (RowList, TextPane)):
+            return "nothing here moves"
+        return ""
+
+    async def action_press(self, key: str) -> None:
+        """A key of the table."""
+        self.dash.quiet()
+        reason = self.why_not(key)
+        if reason:
+            self.dash.say(f"{keys.BY_ID[key].word}: {reason}", "warn")
+            return
+        if key in MOVES:
+            getattr(self.focused, f"action_{key}")()
+            return
+        result = getattr(self, f"do_{key}")()
+        if result is not None:
+            await result
+
+    def on_key(self, event: events.Key) -> None:
+        """A key that is bound to nothing says so, instead of silence."""
+        if event.is_printable and event.key not in self.active_bindings and not self._typing():
+            event.stop()
+            shown = safe(event.character or event.key, 8)
+            self.dash.say(f"{shown}: does nothing here; {self.dash.caps['help']} shows the keys", "dim")
+
+    def _typing(self) -> bool:
+        from textual.widgets import Input
+
+        return isinstance(self.focused, Input)
+
+    def do_next_pane(self) -> None:
+        """Tab."""
+        self.focus_next()
+
+    def do_back_pane(self) -> None:
+        """Shift+Tab."""
+        self.focus_previous()
+
+    def do_help(self) -> None:
+        """Show the help of this screen."""
+        from nd7tui.screens.help import Help
+
+        self.app.push_screen(Help(self))
+
+    def do_deeds(self) -> None:
+        """Show what nd7 did."""
+        from nd7tui.screens.deeds import Deeds
+
+        self.app.push_screen(Deeds())
+
+    def do_theme(self) -> None:
+        """Dark or light."""
+        self.dash.turn_theme()
+
+    def do_back(self) -> None:
+        """Leave this screen."""
+        self.dismiss()
+
+    def do_quit(self) -> None:
+        """Leave this screen, or the dashboard from its first one."""
+        self.dismiss()
+
+    # -- the lines at the top and the bottom ----------------------------------------------------------------------
+
+    def crumbs(self) -> list[str]:
+        """Where one is, from the outside in."""
+        return ["nd7", self.TITLE_WORD]
+
+    def at_right(self) -> Line:
+        """What stands at the right of the first line."""
+        return Line()
+
+    def top_line(self, width: int) -> list[Line]:
+        """The first line of the screen."""
+        line = Line("dim").gap()
+        crumbs = self.crumbs()
+        for at, crumb in enumerate(crumbs):
+            if at:
+                line.put(safe("  ›  "), "faint")
+            line.put(safe(crumb, 60), "strong" if at == len(crumbs) - 1 else "accent" if not at else "dim")
+        return [both(line, self.at_right().gap(), width)]
+
+    def bottom_line(self, width: int) -> list[Line]:
+        """The last line of the screen: what was said, or else the keys."""
+        said = self.dash.said
+        if said is not None:
+            text, role = said
+            return [Line(role).gap().put(safe(text, 400), role)]
+        line = Line("dim").gap()
+        caps = self.dash.caps
+        for name in self.LINE:
+            key = keys.BY_ID[name]
+            piece = Line().put(safe(caps[name]), "key", do=f"screen.press('{name}')")
+            piece.gap().put(safe(key.word), "dim", do=f"screen.press('{name}')").gap(2)
+            if line.cells + piece.cells > width:
+                break
+            line.join(piece)
+        return [line]
+
+    def tick(self) -> None:
+        """Once a second: what tells the time is drawn again."""
+
+    def redraw_bars(self) -> None:
+        """Ask every bar again."""
+        for bar in self.query(Bar):
+            bar.redraw()

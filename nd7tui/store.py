@@ -1,0 +1,190 @@
+"""What the screen knows.  Only the thread that draws touches it; it reads no file and makes no widget.
+
+Rows come in the order in which they happened.  The list in view is a list of indices into them, made anew when the
+filter changes and appended to when rows arrive, so that a burst of events costs what the burst costs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from nd7core.attribution.verdict import Source
+from nd7core.text import SafeText, safe
+from nd7tui.filters import Filter
+from nd7tui.model import Batch, Deed, GrantRow, Row, SessionRow
+
+# Rows held for the stream.  Older ones are in the past denials; a day's work is far below this.
+KEPT = 50_000
+DROP_AT_ONCE = 5_000
+DEEDS_KEPT = 1_000
+
+
+class Store:
+    """Sessions, rows, the filter over them, what nd7 did, and what to say at the bottom.
+
+    Attributes:
+        version: grows with every change of what is in view; widgets compare it.
+        hidden: sources that are switched off with 1-4.
+        only: key of the session whose rows alone are shown, or "".
+        new: how many rows in view have come since following was paused, or None while it follows.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.sessions: dict[str, SessionRow] = {}
+        self.deeds: list[Deed] = []
+        self.faults: list[str] = []
+        self.view: list[int] = []
+        self.hidden: set[Source] = {"none"}
+        self.only = ""
+        self.filter = Filter()
+        self.paused = False
+        self.new = 0
+        self.dropped = 0
+        self.caught_up = False
+        self.version = 0
+        self.now = 0
+        self._index: dict[str, int] = {}
+        self._place: dict[str, int] = {}
+
+    # -- what comes in -------------------------------------------------------------------------------------------
+
+    def take(self, batch: Batch, now: int) -> list[Row]:
+        """Take over what the ingest thread found.  Returns the rows that are new (not merely changed)."""
+        self.now = now
+        if batch.sessions is not None:
+            self.sessions = {session.key: session for session in batch.sessions}
+            if self.only and self.only not in self.sessions:
+                self.only = ""
+                self.refilter()
+        self.faults = (self.faults + batch.faults)[-200:]
+        self.caught_up = self.caught_up or batch.caught_up
+        fresh = self._merge(batch.rows)
+        if len(self.rows) > KEPT:
+            self._drop(len(self.rows) - KEPT + DROP_AT_ONCE)
+        self.version += 1
+        return fresh
+
+    def _merge(self, rows: Iterable[Row]) -> list[Row]:
+        fresh: list[Row] = []
+        again = False
+        moved: dict[str, Row] = {}
+        for row in rows:
+            at = self._index.get(row.id)
+            if at is None:
+                self._append(row)
+                fresh.append(row)
+                continue
+            old = self.rows[at]
+            again = again or self.shows(old) != self.shows(row)
+            self.rows[at] = row
+            if row.count > old.count and row.id not in moved:
+                moved[row.id] = row
+                self.new += self.paused and self.shows(row)
+        if moved:
+            # What happened again is news: it goes to the end, where the eye is.
+            last = [self.rows[self._index[row_id]] for row_id in moved]
+            self.rows = [row for row in self.rows if row.id not in moved] + last
+            self._index = {row.id: index for index, row in enumerate(self.rows)}
+        if again or moved:
+            self.refilter()
+        return fresh
+
+    def _append(self, row: Row) -> None:
+        self._index[row.id] = len(self.rows)
+        self.rows.append(row)
+        if self.shows(row):
+            self._place[row.id] = len(self.view)
+            self.view.append(len(self.rows) - 1)
+            self.new += self.paused
+
+    def _drop(self, count: int) -> None:
+        self.dropped += count
+        self.rows = self.rows[count:]
+        self._index = {row.id: index for index, row in enumerate(self.rows)}
+        self.refilter()
+
+    # -- what is in view -----------------------------------------------------------------------------------------
+
+    def shows(self, row: Row) -> bool:
+        """Whether the row passes the switches and the filter."""
+        if row.source in self.hidden or (self.only and row.session != self.only):
+            return False
+        return self.filter(row, self.session_name(row.session), self.now)
+
+    def refilter(self) -> None:
+        """Make the list in view anew."""
+        self.view = [index for index, row in enumerate(self.rows) if self.shows(row)]
+        self._place = {self.rows[index].id: place for place, index in enumerate(self.view)}
+        self.version += 1
+
+    def row_at(self, place: int) -> Row:
+        """The row at a place in view."""
+        return self.rows[self.view[place]]
+
+    def place_of(self, row_id: str) -> int | None:
+        """Where a row is in view, or None."""
+        return self._place.get(row_id)
+
+    def row(self, row_id: str) -> Row | None:
+        """A row by its id, in view or not."""
+        at = self._index.get(row_id)
+        return None if at is None else self.rows[at]
+
+    def counts(self) -> Counter[Source]:
+        """How many rows each source has, under everything but the switches."""
+        total: Counter[Source] = Counter()
+        if not self.filter.tests:
+            for session in self.sessions.values():
+                if not self.only or session.key == self.only:
+                    total.update(session.counts)
+            return total
+        for row in self.rows:
+            if (not self.only or row.session == self.only) and self.filter(
+                row, self.session_name(row.session), self.now
+            ):
+                total[row.source] += 1
+        return total
+
+    # -- sessions ------------------------------------------------------------------------------------------------
+
+    def session_of(self, row: Row) -> SessionRow | None:
+        """The session of a row."""
+        return self.sessions.get(row.session)
+
+    def session_name(self, key: str) -> str:
+        """The name of a session, unescaped."""
+        session = self.sessions.get(key)
+        return session.name if session else key.partition(":")[2][:8]
+
+    def ordered(self) -> list[SessionRow]:
+        """Sessions as the pane lists them: those that run, in the order in which they started, then ended ones.
+
+        Not by what they are doing: a list that reshuffles whenever an agent starts a command cannot be aimed at.
+        Which of them waits is told by its mark, the count above, and the key that goes to the next one.
+        """
+        return sorted(
+            self.sessions.values(),
+            key=lambda s: (not s.live, s.started if s.live else -s.changed, s.key),
+        )
+
+    def grants(self) -> list[GrantRow]:
+        """Every grant of every live session, unused ones first, then the newest."""
+        found = [grant for session in self.sessions.values() for grant in session.grants]
+        return sorted(found, key=lambda grant: (grant.uses > 0, -grant.created, grant.path))
+
+    def last_grant(self) -> GrantRow | None:
+        """The newest grant of all, which `u` takes back: read from the records, so also after a restart."""
+        found = [grant for session in self.sessions.values() if session.live for grant in session.grants]
+        return max(found, key=lambda grant: (grant.created, grant.path), default=None)
+
+    # -- what nd7 did --------------------------------------------------------------------------------------------
+
+    def did(self, deed: Deed) -> None:
+        """Note what nd7 did."""
+        self.deeds = [*self.deeds, deed][-DEEDS_KEPT:]
+
+    def title(self) -> SafeText:
+        """What the stream shows, for the breadcrumbs."""
+        return safe(self.session_name(self.only), 40) if self.only else SafeText("all sessions")

@@ -1,0 +1,81 @@
+"""Pieces of the first screen: the titles of its panes, the sources' switches, and what is known of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Set
+
+from nd7core.attribution.verdict import Source
+from nd7core.text import safe
+from nd7tui import look
+from nd7tui.line import Line, fit
+from nd7tui.model import SessionRow
+from nd7tui.theme import Role
+
+CANARY: dict[str, tuple[str, Role]] = {
+    "lit": ("a test refusal arrived", "good"),
+    "dark": ("a test refusal did NOT arrive", "bad"),
+    "": ("no test refusal yet", "dim"),
+}
+
+
+def pane_title(text: str, width: int, right: Line, *, focused: bool, note: str = "") -> Line:
+    """A rule with the pane's name; heavy where the pane has the focus."""
+    rule = "━" if focused else "─"
+    ink: Role = "accent" if focused else "rule"
+    line = Line("rule").put(safe(rule * 2), ink).gap().put(safe(text), "accent" if focused else "dim").gap()
+    if note:
+        line.put(safe(note), "warn", do="screen.press('pause')").gap()
+    rest = width - line.cells - right.cells - (3 if right.cells else 0)
+    line.put(safe(rule * max(rest, 0)), ink)
+    if right.cells and rest >= 0:
+        line.gap().join(right).gap().put(safe(rule), ink)
+    return line
+
+
+def switches(counts: Mapping[Source, int], hidden: Set[Source], *, words: bool) -> Line:
+    """1 ▲ kernel 4  2 ◆ nd7-exec 1 ...: each source with its key, its count, and whether it is hidden."""
+    line = Line("dim")
+    for number, source in enumerate(look.SOURCES, 1):
+        glyph, word, role = look.SOURCE[source]
+        off = source in hidden
+        do = f"screen.press('source_{number}')"
+        count = counts.get(source, 0)
+        label = f"{glyph} {word} {count:,}" if words else f"{glyph}{count:,}"
+        label += (" hidden" if words else "✕") if off else ""
+        line.put(safe(f"{number} "), "faint", do=do).put(safe(label), "faint" if off else role, do=do)
+        line.gap(2 if number < len(look.SOURCES) else 0)
+    return line
+
+
+def session_card(session: SessionRow | None, width: int, now: int) -> list[Line]:
+    """What is known of a session, one fact a line."""
+    lines = [Line("rule").put(safe("─" * width), "rule")]
+    if session is None:
+        return lines
+    add = _adder(lines, width)
+    glyph, word, role = look.ACTIVITY[session.activity]
+    add("session", session.name + (f"  pid {session.pid}" if session.pid else ""), "strong")
+    add("state", f"{glyph} {word}" + (f": {session.waits_for}" if session.waits_for else ""), role)
+    add("project", look.short_path(session.project, session.home))
+    add("agent", session.agent)
+    if session.started:
+        add("since", f"{look.clock(session.started)}  {look.age(session.started, now)}")
+    if session.grants:
+        add("grants", str(len(session.grants)))
+    if session.live:
+        add("canary", *CANARY[session.canary])
+    if session.gaps:
+        add("missing", look.plural(session.gaps, "event") + " not in the log", "bad")
+    add("problem", session.problem, "bad")
+    for part, how in session.enforced.items():
+        add(part[:8], how, "dim")
+    return lines
+
+
+def _adder(lines: list[Line], width: int) -> Callable[..., None]:
+    def add(name: str, value: str, role: Role = "text") -> None:
+        if value:
+            line = Line().gap().put(safe(name), "dim", cells=9)
+            lines.append(line.put(fit(safe(value), width - 11, "middle"), role))
+
+    return add
