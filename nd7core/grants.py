@@ -11,6 +11,7 @@ import shlex
 import stat
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from nd7core import sessions, standing
@@ -21,7 +22,22 @@ from nd7core.record import Grant, Record, Scope
 from nd7core.survey import dangers
 from nd7core.text import safe_path
 
-__all__ = ["Change", "GrantError", "Refusal", "allow", "check", "dangers", "deny", "expire", "expired", "spend"]
+__all__ = [
+    *("Change", "GrantError", "Refusal", "allow", "check", "command_line", "dangers", "deny", "expire"),
+    *("expired", "resume_command", "spend", "starting"),
+]
+    "Change",
+    "GrantError",
+    "Refusal",
+    "allow",
+    "check",
+    "dangers",
+    "deny",
+    "expire",
+    "expired",
+    "spend",
+    "starting",
+]
 
 WHEN = "The next Bash command has it; Write, Edit and Read need a restart"
 WHEN_BACK = "The next Bash command is without it; what runs already keeps it until it ends"
@@ -280,9 +296,10 @@ def deny(places: Places, pid: int, path: str) -> Change:
     target = canonical(path)
     spelled = os.path.normpath(os.path.join(os.getcwd(), path)) if not os.path.isabs(path) else os.path.normpath(path)
     taken = target
+    had_floor = False
 
     def change(record: Record) -> Record:
-        nonlocal taken
+        nonlocal taken, had_floor
         granted = [grant.path for grant in record.grants]
         taken = target if target in granted else spelled
         kept = standing.keep(places, record.project, None, taken)
@@ -290,11 +307,14 @@ def deny(places: Places, pid: int, path: str) -> Change:
             if kept:
                 return record
             raise _not_granted(target, granted)
+        had_floor = any(grant.floor for grant in record.grants if grant.path == taken)
         return replace(record, grants=tuple(grant for grant in record.grants if grant.path != taken))
 
     record = sessions.update(places, pid, change)
     holder = next((grant.path for grant in record.granted(time.time_ns()) if within(taken, grant.path)), None)
     note = f"It stays writable through the grant of {safe_path(holder)}." if holder else ""
+    if had_floor:
+        note = f"The agent's own tools started with it and keep it until they restart. {note}".strip()
     return Change(record, taken, False, command_line("deny", pid, taken), note)
 
 
@@ -322,6 +342,31 @@ def expire(places: Places, pid: int, now: int | None = None) -> Record:
     """Take out what has ended.  policy.sb holds an ended grant until somebody calls this."""
     moment = time.time_ns() if now is None else now
     return sessions.update(places, pid, lambda record: replace(record, grants=record.granted(moment)), now=moment)
+
+
+def starting(places: Places, record: Record, resumed: Iterable[str] = (), now: int | None = None) -> tuple[Grant, ...]:
+    """The grants that a new session starts with, floor included: those of its project, and those that the agent's
+    sessions which it resumes had when they ended.
+
+    Args:
+        record: the new session's, without grants.
+        resumed: the agent's session ids that are resumed.
+
+    Raises:
+        PrivateError: `~/.nd7/grants.json` is damaged.
+    """
+    moment = time.time_ns() if now is None else now
+    found = {grant.path: grant for grant in standing.project_grants(places, record.project)}
+    for name in resumed:
+        found |= {grant.path: grant for grant in standing.ended_with(places, record.project, name)}
+    kept = []
+    for grant in found.values():
+        # The file may be old: what was a folder then may be a link to ~/.ssh now.
+        refusal = check(record, grant.path)
+        same = os.path.realpath(grant.path) == grant.path
+        if same and grant.in_force(moment) and (refusal is None or refusal.force_helps):
+            kept.append(replace(grant, floor=True, uses=0))
+    return tuple(kept)
 
 
 def spend(record: Record, now: int) -> Record:

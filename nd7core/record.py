@@ -37,6 +37,7 @@ class Grant:
         origin: the denial it came from, "command line", or "" where nobody said.
         created: nanoseconds since the epoch; 0 where nobody said.
         uses: commands that have run since with the grant in force.
+        floor: the session started with it, so the agent's own tools have it as well.
     """
 
     path: str
@@ -45,6 +46,7 @@ class Grant:
     origin: str = ""
     created: int = 0
     uses: int = 0
+    floor: bool = False
 
     def in_force(self, now: int) -> bool:
         """Whether the grant counts at `now` (nanoseconds since the epoch)."""
@@ -127,6 +129,7 @@ def grant_to(grant: Grant) -> dict[str, Any]:
         "origin": grant.origin,
         "created": grant.created,
         "uses": grant.uses,
+        "floor": grant.floor,
     }
 
 
@@ -224,6 +227,7 @@ def _grant(path: str, detail: dict[str, Any]) -> Grant:
         _text(detail, "origin"),
         _number(detail, "created"),
         _number(detail, "uses"),
+        detail.get("floor") is True,
     )
 
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from nd7core import process
+from nd7core import process, standing
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, within
 from nd7core.policy import Policy, build, compile_linux, render
@@ -286,6 +286,11 @@ def _update(directory: int, pid: int, change: Callable[[Record], Record], now: i
 
 def _discard(places: Places, root: int, name: str) -> None:
     """Take a session's directory away.  Renamed first, so that nobody meets it half removed."""
+    record = _session(places, root, name).record
+    if record is not None and record.ours:
+        # A damaged file of remembered grants must not keep a dead session alive.
+        with contextlib.suppress(Nd7Error):
+            standing.remember(places, record, time.time_ns())
     dead = f".dead-{name}-{os.urandom(4).hex()}"
     try:
         os.rename(name, dead, src_dir_fd=root, dst_dir_fd=root)

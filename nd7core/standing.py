@@ -1,34 +1,41 @@
-"""Grants that a project's later sessions start with: `~/.nd7/grants.json`.
+"""Grants that later sessions start with: `~/.nd7/grants.json`.
 
-One object, `{"projects": {"<canonical project>": [grant, ...]}}`.  Only the person's own commands write
-it; a confined process can neither read nor write `~/.nd7`.
+One object: `projects` holds for each canonical project the grants given "for this project", `ended` for
+each agent session id what its last session had when it ended, so that `--resume` comes back with it.
+Only nd7 outside the sandbox writes it; a confined process can neither read nor write `~/.nd7`.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, cast
 
 from nd7core.paths import Places
 from nd7core.private import PrivateError, open_directory, read_file, write_file
-from nd7core.record import Grant, RecordError, grant_from, grant_to
+from nd7core.record import Grant, Record, RecordError, grant_from, grant_to
 
 _NAME = "grants.json"
 _LIMIT = 4 * 1024 * 1024
+_MOST_ENDED = 300
+"""Ended sessions remembered; an older one is resumed without its grants."""
 
 
 def _load(directory: int) -> dict[str, Any]:
     try:
         data = json.loads(read_file(directory, _NAME, _LIMIT))
     except FileNotFoundError:
-        return {"projects": {}}
+        return {"projects": {}, "ended": {}}
     except (ValueError, RecursionError):
         raise PrivateError("~/.nd7/grants.json is damaged", hint="mend or remove it") from None
-    if not isinstance(data, dict) or not isinstance(data.get("projects", {}), dict):
-        raise PrivateError("~/.nd7/grants.json is damaged", hint="mend or remove it")
-    data.setdefault("projects", {})
-    return data
+    for key in ("projects", "ended"):
+        if not isinstance(data, dict) or not isinstance(data.setdefault(key, {}), dict):
+            raise PrivateError("~/.nd7/grants.json is damaged", hint="mend or remove it")
+    return cast(dict[str, Any], data)
+
+
+def _save(directory: int, data: dict[str, Any]) -> None:
+    write_file(directory, _NAME, json.dumps(data, ensure_ascii=True, indent=1).encode("ascii") + b"\n")
 
 
 def _grants(items: object) -> list[Grant]:
@@ -87,7 +94,46 @@ def keep(places: Places, project: str, grant: Grant | None, path: str) -> bool:
         data["projects"][project] = [grant_to(one) for one in new]
         if not new:
             del data["projects"][project]
-        write_file(directory, _NAME, json.dumps(data, ensure_ascii=True, indent=1).encode("ascii") + b"\n")
+        _save(directory, data)
         return True
+    finally:
+        os.close(directory)
+
+
+def remember(places: Places, record: Record, now: int) -> None:
+    """Note what a session had when it ended, under its agent's session ids.  The caller holds the sessions' lock."""
+    kept = [grant_to(grant) for grant in record.granted(now) if grant.scope != "once"]
+    if not record.agent_sessions:
+        return
+    directory = open_directory(places.nd7)
+    try:
+        data = _load(directory)
+        ended: dict[str, Any] = data["ended"]
+        changed = False
+        for name in record.agent_sessions:
+            changed = ended.pop(name, None) is not None or changed
+            if kept:
+                # Put at the end: the oldest stand first and go first.
+                ended[name] = {"project": record.project, "grants": kept}
+                changed = True
+        for name in list(ended)[: max(0, len(ended) - _MOST_ENDED)]:
+            del ended[name]
+        if changed:
+            _save(directory, data)
+    finally:
+        os.close(directory)
+
+
+def ended_with(places: Places, project: str, agent_session: str) -> tuple[Grant, ...]:
+    """What the agent's session had when it ended, if it was in this project.  Raises like `project_grants`."""
+    try:
+        directory = open_directory(places.nd7)
+    except FileNotFoundError:
+        return ()
+    try:
+        item = _load(directory)["ended"].get(agent_session)
+        if not isinstance(item, dict) or item.get("project") != project:
+            return ()
+        return tuple(_grants(item.get("grants")))
     finally:
         os.close(directory)

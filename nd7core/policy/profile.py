@@ -142,14 +142,15 @@ def build(record: Record, *, grants: bool = True, now: int | None = None, platfo
 
     Args:
         record: the session.
-        grants: False gives the floor, under which the agent itself runs.
+        grants: False gives the floor, under which the agent itself runs: of the grants it has those
+            that the session started with.
         now: nanoseconds since the epoch; a grant that ended before does not count.
         platform: `darwin` gives a profile for seatbelt, anything else one for Linux.
     """
     mac = platform == "darwin"
     now = time.time_ns() if now is None else now
     out = _Text()
-    what = f"revision {record.revision}" if grants else "the floor, without grants"
+    what = f"revision {record.revision}" if grants else "the floor"
     out.say(f"nd7 session policy, {what}. What stands in this file is what the next command runs under.")
     out.say("The last rule that matches wins; a rule for one operation is asked before one for its class (name*).")
     out.lines += ["(version 1)", "(deny default)"]
@@ -164,7 +165,7 @@ def build(record: Record, *, grants: bool = True, now: int | None = None, platfo
 
     _writing(out, record, mac)
 
-    given = record.granted(now) if grants else ()
+    given = [grant for grant in record.granted(now) if grants or grant.floor]
     if given:
         out.section("granted")
         for grant in given:

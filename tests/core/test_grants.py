@@ -287,3 +287,44 @@ def test_a_session_of_another_revision_is_not_overwritten(places: Places, root: 
     assert record is not None
     assert record.extra == {"future": 1}
     assert record.revision == 2
+
+
+def test_a_resumed_session_starts_with_what_it_had(places: Places, root: Path) -> None:
+    (root / "b").mkdir()
+    (root / "c").mkdir()
+    allow(places, PID, str(root / "other"), origin="denial 1")
+    allow(places, PID, str(root / "b"), scope="once")
+    allow(places, PID, str(root / "c"), scope="project")
+    record = sessions.load(places, PID).record
+    assert record is not None
+    sessions.remove(places, PID)
+    fresh = replace(record, grants=(), revision=0)
+    carried = grants.starting(places, fresh, ["0a1b"])
+    assert {grant.path for grant in carried} == {str(root / "other"), str(root / "c")}
+    assert {grant.path for grant in grants.starting(places, fresh)} == {str(root / "c")}
+    assert grants.starting(places, replace(fresh, project="/elsewhere"), ["0a1b"]) == ()
+    # They are in the floor, so that Write, Edit and Read have them, too; a later grant is not.
+    fresh = replace(fresh, grants=(*carried, Grant(str(root / "b"))))
+    assert decide(build(fresh, grants=False), "write", f"{root}/other/x").allowed
+    assert not decide(build(fresh, grants=False), "write", f"{root}/b/x").allowed
+    sessions.create(places, fresh, build(fresh))
+    assert "keep it until they restart" in deny(places, PID, str(root / "other")).note
+    # What became a link since, or is protected now, does not come back.
+    (root / "c").rmdir()
+    (root / "c").symlink_to(places.home + "/.ssh")
+    assert grants.starting(places, fresh) == ()
+
+
+def test_a_swept_session_is_remembered_too_and_a_damaged_file_stops_nothing(places: Places, root: Path) -> None:
+    allow(places, PID, str(root / "other"))
+    sessions.update(places, PID, lambda record: replace(record, owner_start="another process"))
+    assert sessions.sweep(places) == [PID]
+    record = Record(project=f"{places.home}/work/app", home=places.home)
+    assert [grant.path for grant in grants.starting(places, record, ["0a1b"])] == [str(root / "other")]
+    (Path(places.nd7) / "grants.json").write_text("[]")
+    with pytest.raises(Nd7Error, match="damaged"):
+        grants.starting(places, record, ["0a1b"])
+    fresh = replace(record, pid=PID, owner_start="x", agent_sessions=("0a1b",))
+    sessions.create(places, fresh, build(fresh))
+    sessions.remove(places, PID)
+    assert sessions.live(places) == []
