@@ -23,18 +23,17 @@ from nd7core.survey import dangers
 from nd7core.text import safe_path
 
 __all__ = [
-    *("Change", "GrantError", "Refusal", "allow", "check", "command_line", "dangers", "deny", "expire"),
-    *("expired", "resume_command", "spend", "starting"),
-]
     "Change",
     "GrantError",
     "Refusal",
     "allow",
     "check",
+    "command_line",
     "dangers",
     "deny",
     "expire",
     "expired",
+    "resume_command",
     "spend",
     "starting",
 ]
