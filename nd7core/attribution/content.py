@@ -1,0 +1,198 @@
+"""Whether a line tells what happened to this command, or is text that the command merely showed.
+
+`cat old.log`, a search in source code, a test's title and an echo print the same words as a refusal.  A command that
+only reads is believed for what it says in its own name; of a container or another machine nothing is this session's.
+"""
+
+from __future__ import annotations
+
+import re
+from posixpath import basename
+
+from nd7core.attribution import network, others
+from nd7core.attribution.failure import Failure
+from nd7core.attribution.finding import Finding, names
+from nd7core.attribution.forms import READERS, program_of, shell_script
+from nd7core.attribution.paths import inside, looks_like_path
+from nd7core.attribution.shell import Simple, place
+
+_SHELLS = names("bash sh zsh dash ash ksh fish busybox")
+_NEUTRAL = names(
+    "cd pushd popd true false : echo printf exit sleep pwd date export set unset shopt ulimit wait test [ return"
+)
+_SHOWERS = READERS | names(
+    "sed journalctl man info tldr history bc expr seq env printenv pbpaste xclip perldoc pydoc help type which "
+    "whereis sqlite3 "
+    "jless vi vim nano view xmllint pygmentize glow mdcat gunzip lsof who last ps uptime pgrep"
+)
+_LISTERS = names(
+    "ls dir stat du wc cd find fd tree realpath readlink md5sum sha256sum cksum test exa eza lsd file which type ps "
+    "pgrep"
+)
+_GIT_SHOWS = names("log diff show blame grep shortlog reflog cat-file ls-files status describe rev-list whatchanged")
+_GH_SHOWS = names("view list diff status checks api browse")
+_OWN_OF_GIT = ("fatal", "error", "warning", "git", "hint", "ssh")
+_PASSED = re.compile(
+    r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +OK +\]|test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
+    r"|TODO))|\.\.\. ok$|\bPASSED\b| › "
+)
+_COMPARED = re.compile(
+    r"^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|wanted"
+    r"|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|"
+    r"\bAssertionError\b|\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
+)
+_CODE = re.compile(
+    r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert "
+    r"|return |if \(|if err|case [A-Z\"']|elif |"
+    r"const |let |var |def |func |fn |print\w* ?\(|console\.\w|expect\(|(?:it|test|describe)\(|// |#define |/\*"
+    r"|\"\"\"|@pytest|> |\| )"
+)
+_GREPPED = re.compile(r"^[\w./@+-]+\.[A-Za-z]{1,6}[:-]\d+[:-]")
+_STAMPED = re.compile(r"^\s*[\[(]?\d{4}-\d\d-\d\d[T ]|^\w{3} +\d{1,2} \d\d:\d\d:\d\d ")
+_DAEMON = re.compile(r"daemon socket|docker\.sock|podman\.sock|\bdial unix\b")
+
+
+class Content:
+    """Reads the lines of one failure with its command in mind."""
+
+    def __init__(self, failure: Failure, commands: tuple[Simple, ...]) -> None:
+        self.failure = failure
+        self.commands = commands
+        self.names = frozenset(simple.name for simple in commands)
+        working = [simple for simple in commands if simple.name not in _NEUTRAL and simple.name]
+        self.elsewhere = any(others.elsewhere(simple) for simple in working)
+        self.remote_end = next((end for simple in working if (end := others.remote_end(simple))), "")
+        self.reading = bool(working) and all(_shows(simple) for simple in working)
+        if self.reading and all(simple.name in _LISTERS for simple in working):
+            self.reading = False  # they print names and numbers, never a file's text
+        if not working and any(simple.name in ("echo", "printf") for simple in commands):
+            self.reading = True
+        self._words = [
+            place(word, simple.cwd, failure.home) for simple in working for word in simple.words if word[:1] != "-"
+        ]
+
+    def somebody_elses(self, line: str) -> others.Other | None:
+        """Whose a line is by its form alone, before it is taken apart."""
+        return others.of_line(line)
+
+    def of_finding(self, finding: Finding) -> others.Other | None:
+        """Whose a finding is by where the command ran it."""
+        program = finding.program
+        if self.elsewhere and not _DAEMON.search(finding.line):
+            local = {simple.name for simple in self.commands if not others.elsewhere(simple)} - _NEUTRAL
+            own = {simple.name for simple in self.commands if others.elsewhere(simple)}
+            if program not in local and not (program in own and finding.kind in ("network", "socket")):
+                return others.CONTAINER
+        if self.remote_end:
+            line = finding.line
+            remote_side = "eceiver]" in line or "enerator]" in line if self.remote_end == "to" else "ender]" in line
+            if "]" not in line.split(":")[1:2][0] if program == "rsync" and ":" in line else False:
+                remote_side = False
+            if program == "scp" and finding.kind == "path":
+                remote_side = "local" not in line
+            if remote_side:
+                return others.REMOTE
+        return None
+
+    def merely_shown(self, line: str, finding: Finding | None) -> bool:
+        """Whether a line was shown and not suffered."""
+        stripped = line.strip()
+        if len(stripped) > 8 and stripped in self.failure.command:
+            return True
+        if _PASSED.search(line) or _COMPARED.search(line) or _CODE.match(line):
+            return True
+        if not self.reading:
+            return bool(_GREPPED.match(line)) and bool(self.names & {"grep", "rg", "ag", "ack"})
+        return not self._in_own_name(line, finding)
+
+    def _redirected(self, finding: Finding | None) -> bool:
+        """Whether a line is about where the command itself sends its output or takes its input."""
+        if finding is None or not finding.paths:
+            return False
+        for simple in self.commands:
+            for _, target in simple.redirects:
+                if any(
+                    path == target
+                    or place(path, simple.cwd, self.failure.home) == place(target, simple.cwd, self.failure.home)
+                    for path in finding.paths
+                ):
+                    return True
+        return False
+
+    def _in_own_name(self, line: str, finding: Finding | None) -> bool:
+        if self._redirected(finding):
+            return True
+        program = program_of(line)
+        script = shell_script(line)
+        if basename(script) in _SHELLS or program in _SHELLS:
+            return self._about_arguments(finding) or bool(finding and finding.kind == "network")
+        if program in self.names and program not in ("echo", "printf"):
+            return program in ("curl", "cd") or self._about_arguments(finding)
+        if "git" in self.names and program in _OWN_OF_GIT:
+            return True
+        if "curl" in self.names and line.startswith("* "):
+            return True
+        if "find" in self.names and program in ("bfs", "find"):
+            return True
+        return bool(self.names & {"grep", "egrep"}) and program == "ugrep"
+
+    def _about_arguments(self, finding: Finding | None) -> bool:
+        """Whether what a line names was asked for by the command: itself, below it, or not to be known."""
+        if finding is None or not finding.paths:
+            return True
+        for path in finding.paths:
+            for simple in self.commands:
+                full = place(path, simple.cwd, self.failure.home)
+                words = [*simple.words, *(target for _, target in simple.redirects)]
+                for word in words:
+                    if "$" in word or "*" in word or "`" in word or word == path:
+                        return True
+                    if word[:1] != "-" and inside(full, place(word, simple.cwd, self.failure.home)):
+                        return True
+                if not looks_like_path(path) or path.startswith("."):
+                    return True
+                if inside(full, simple.cwd or "/"):
+                    return True
+                if simple.body or simple.name in ("xargs", "cd", "."):
+                    return True
+        return False
+
+
+def _shows(simple: Simple) -> bool:
+    """Whether a command only shows what is there."""
+    name, words = simple.name, simple.words
+    if name == "git":
+        sub = next(
+            (
+                word
+                for at, word in enumerate(words)
+                if word[:1] != "-" and (at == 0 or words[at - 1] not in ("-C", "-c"))
+            ),
+            "",
+        )
+        return sub in _GIT_SHOWS or (sub == "stash" and "show" in words)
+    if name == "gh":
+        return any(word in _GH_SHOWS for word in words[:3]) or "--log" in words or "--log-failed" in words
+    if name == "sed":
+        return not any(word[:2] == "-i" or word.startswith("--in-place") for word in words)
+    if name == "curl":
+        return not any(
+            word in ("-o", "-O", "--output", "--remote-name") or re.fullmatch(r"-[a-zA-Z]*[oO]", word) for word in words
+        )
+    if name in ("python", "python3"):
+        return "json.tool" in words
+    if name in ("find", "sort"):
+        return not any(word in ("-exec", "-execdir", "-delete", "-o", "--output", "-fprint") for word in words) or (
+            name == "find" and "-exec" not in words and "-delete" not in words
+        )
+    return name in _SHOWERS or name in _NEUTRAL or not name
+
+
+def stamped(line: str) -> bool:
+    """Whether a line starts with a log's time."""
+    return bool(_STAMPED.match(line))
+
+
+def about_network(line: str) -> bool:
+    """Whether a line speaks of the network."""
+    return bool(network.WORDS.search(line))

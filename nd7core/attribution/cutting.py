@@ -1,0 +1,28 @@
+"""Where an unquoted path starts and ends inside a sentence."""
+
+from __future__ import annotations
+
+import re
+
+from nd7core.attribution import paths
+
+# What ends an unquoted path inside a sentence.
+_END = re.compile(
+    r"\s+(?:for (?:reading|writing|append|output|update|input)|failed|because|is not|isn't|is|was|could|cannot|can't"
+    r"|due to|with|as|at|"
+    r"in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|$)|\s+[(\[{<|│]|[)\]}>](?=\s|$|:)"
+    r"|\s*[;│|]\s|,(?=\s|$)"
+)
+START = re.compile(
+    r"(?<![\w./~:$-])(?:(?:~|\.{1,2})?/(?![/\s])|~/|\$[A-Za-z_]\w*/)|(?<=[(=\[{<,@:])(?:~|\.{1,2})?/(?![/\s])"
+)
+KEY_PATH = re.compile(
+    r"""["']?\b(?:path|dest|file(?:name|Path)?|dir(?:ectory)?|location)["']?\s*[:=]\s*["']?((?:~|\.{1,2})?/[^"',}\n]+)""",
+    re.I,
+)
+
+
+def cut(text: str) -> str:
+    """An unquoted path without the rest of the sentence."""
+    match = _END.search(text)
+    return paths.tidy(text[: match.start()] if match else text)

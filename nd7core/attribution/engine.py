@@ -1,0 +1,172 @@
+"""From one failure to one verdict: who refused, what, on what grounds, and what mends it.
+
+The order of evidence: what nd7-exec itself said; what the agent's own rules said; then each line that speaks of a
+refusal, taken apart by its form and held against the policy.  The policy is the strongest witness: ordinary
+permission errors are byte for byte what Landlock's look like, and only the rules tell them apart.
+"""
+
+from __future__ import annotations
+
+from nd7core.attribution import markers, others, words
+from nd7core.attribution.content import Content
+from nd7core.attribution.failure import ASSISTANT, BASH_TOOLS, Failure
+from nd7core.attribution.forms import read_line
+from nd7core.attribution.judge import Judge, Judged
+from nd7core.attribution.look import Look
+from nd7core.attribution.own import own_refusal
+from nd7core.attribution.rules import home_of, of_context
+from nd7core.attribution.sentences import without_error
+from nd7core.attribution.shell import read
+from nd7core.attribution.verdict import Verdict
+
+HEAD = 96 * 1024
+TAIL = 96 * 1024
+"""Characters of an output that are read: what matters stands where a program stopped, or where it started."""
+MAX_LINES = 4000
+MAX_FINDINGS = 64
+_LONG_LINE = 4000
+
+NOTHING = Verdict(
+    "none",
+    "likely",
+    reason="Nothing in the output speaks of a refusal; the program failed for its own reasons.",
+    owner="program",
+)
+_QUIET_TOOLS = frozenset(
+    {"Agent", "Task", "TodoWrite", "Skill", "WebSearch", "TaskCreate", "TaskUpdate", "TaskList", "SendMessage"}
+)
+
+
+def bounded(output: str) -> str:
+    """Head and tail of an output that is too long to be read whole, cut at line ends."""
+    if len(output) <= HEAD + TAIL:
+        return output
+    head = output[:HEAD]
+    tail = output[-TAIL:]
+    cut = head.rfind("\n")
+    if cut > HEAD // 2:
+        head = head[:cut]
+    start = tail.find("\n")
+    if 0 <= start < TAIL // 2:
+        tail = tail[start + 1 :]
+    return head + "\n" + tail
+
+
+def explain(failure: Failure, *, look: Look | None = None) -> Verdict:
+    """Where a failure came from.  Never raises, whatever the text holds.
+
+    Args:
+        failure: the call.
+        look: asks ordinary permissions from outside; None where the files are not this machine's.
+    """
+    if failure.tool == ASSISTANT:
+        found = words.explain_words(failure)
+        return found[0] if found else words.NO_REPORT
+    output = bounded(failure.output)
+    bash = failure.tool in BASH_TOOLS
+    if bash and "nd7-exec" in output and (own := own_refusal(output, failure)):
+        return own
+    other = others.agents_own(output)
+    if other is not None:
+        return Verdict("none", "likely", reason=other.reason, owner=other.owner, line=_first(output))
+    if failure.tool in _QUIET_TOOLS:
+        return NOTHING
+    lowered = output.lower()
+    if not markers.speaks(lowered) and not failure.recorded:
+        return NOTHING
+    return _judge(failure, output, look)
+
+
+def _first(text: str) -> str:
+    return next((line.strip() for line in text[:8000].split("\n") if line.strip()), "")[:_LONG_LINE]
+
+
+def _judge(failure: Failure, output: str, look: Look | None) -> Verdict:
+    lines = [line[:_LONG_LINE] for line in output.splitlines()]
+    if len(lines) > MAX_LINES:
+        lines = lines[: MAX_LINES // 2] + lines[-MAX_LINES // 2 :]
+    home = failure.home or home_of(failure.project)
+    rules = failure.rules or of_context(
+        failure.platform, failure.project, home, failure.grants, failure.temp, failure.protected
+    )
+    commands = read(failure.command, failure.cwd or failure.project, home) if failure.tool in BASH_TOOLS else ()
+    content = Content(failure, commands)
+    judge = Judge(failure, rules, home, commands, look)
+    judged: list[Judged] = []
+    for index, line in enumerate(lines):
+        if len(judged) >= MAX_FINDINGS:
+            break
+        if not line or line.isspace():
+            continue
+        special = judge.special(lines, index)
+        if special is not None:
+            if not content.merely_shown(line, None):
+                judged.append(special)
+            continue
+        mark = markers.find(line)
+        if mark is None:
+            continue
+        other = content.somebody_elses(line)
+        if other is not None:
+            judged.append(judge.others(line, other))
+            continue
+        finding = read_line(lines, index, mark)
+        if content.merely_shown(line, finding):
+            continue
+        other = content.of_finding(finding)
+        if other is not None:
+            judged.append(judge.others(line, other))
+            continue
+        judged.append(judge.finding(finding, lines))
+    if not any(item.kernel for item in judged):
+        judged += [judge.finding(finding, lines) for finding in without_error(lines, judge, content)]
+    return _combine(judged, failure)
+
+
+def _combine(judged: list[Judged], failure: Failure) -> Verdict:
+    """One verdict of everything that was found: the kernel's first, what a grant mends before what it does not."""
+    kernel = [item for item in judged if item.kernel]
+    if kernel:
+        leading = next(
+            (item for item in kernel if item.remedy in ("grant", "restart-wider") and item.target), kernel[0]
+        )
+        if leading.remedy == "grant" and kernel[0].kind in ("network", "socket") and not kernel[0].target:
+            # A socket was refused first, without a name: the folder's grant alone would not let it through.
+            leading = kernel[0].beside(leading)
+        targets = tuple(
+            dict.fromkeys(target for item in (leading, *kernel) for target in (item.target, *item.also) if target)
+        )
+        return Verdict(
+            "kernel",
+            leading.evidence,
+            leading.operation,
+            leading.target,
+            targets,
+            leading.remedy,
+            leading.grant,
+            leading.reason,
+            "",
+            leading.line,
+            leading.contradiction,
+        )
+    if judged:
+        best = next((item for item in judged if item.owner not in ("", "program")), judged[0])
+        target = (best.target,) if best.target else ()
+        return Verdict(
+            "none",
+            best.evidence,
+            best.operation,
+            best.target,
+            target,
+            "not-nd7",
+            "",
+            best.reason,
+            best.owner,
+            best.line,
+            best.contradiction,
+        )
+    if failure.exit_code == 0:
+        return Verdict(
+            "none", "likely", reason="The command succeeded, and what it printed is no refusal.", owner="program"
+        )
+    return NOTHING

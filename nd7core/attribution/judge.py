@@ -1,0 +1,438 @@
+"""Holds what a line says against the policy, the ordinary permissions and the kernel that printed it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from posixpath import dirname
+
+from nd7core.attribution import network, others, paths
+from nd7core.attribution import special as specials
+from nd7core.attribution.failure import BASH_TOOLS, Failure
+from nd7core.attribution.finding import Finding, Told
+from nd7core.attribution.forms import READERS
+from nd7core.attribution.guess import guessed
+from nd7core.attribution.look import Look
+from nd7core.attribution.rules import Rules
+from nd7core.attribution.shell import Simple, place
+from nd7core.attribution.verdict import Evidence, Operation, Remedy
+
+# Which errors a sandbox of this kernel answers with where a file is meant.
+_OF_FILES = {"linux": frozenset({"EACCES", "EROFS", "ANY", ""}), "darwin": frozenset({"EPERM", "EROFS", "ANY", ""})}
+_MODES = re.compile(r"[\"']\s*,\s*[\"'](?P<mode>[rwax+bt]{1,3})[\"']")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A finding with its verdict."""
+
+    kernel: bool
+    kind: str
+    evidence: Evidence
+    operation: Operation
+    target: str
+    also: tuple[str, ...]
+    remedy: Remedy
+    grant: str
+    reason: str
+    owner: str
+    line: str
+    contradiction: str = ""
+
+    def beside(self, other: Judged) -> Judged:
+        """This refusal with what another names: a socket refused without a name and its folder."""
+        return replace(self, target=other.target, also=other.also)
+
+
+def _none(
+    finding: Finding, owner: str, reason: str, target: str = "", contradiction: str = "", operation: Operation = "other"
+) -> Judged:
+    return Judged(
+        False,
+        finding.kind,
+        "likely",
+        operation,
+        target,
+        (),
+        "not-nd7",
+        "",
+        reason,
+        owner,
+        finding.line.strip(),
+        contradiction,
+    )
+
+
+class Judge:
+    """Judges the findings of one failure."""
+
+    def __init__(
+        self, failure: Failure, rules: Rules, home: str, commands: tuple[Simple, ...], look: Look | None
+    ) -> None:
+        self.failure = failure
+        self.rules = rules
+        self.home = home
+        self.commands = commands
+        self.look = look
+        self.platform = failure.platform
+        self.bash = failure.tool in BASH_TOOLS
+        self.cwd = failure.cwd or failure.project
+        self.sandbox_errors = _OF_FILES[self.platform]
+
+    # ------------------------------------------------------------------ resolving
+
+    def folder_of(self, program: str, printed: str) -> str:
+        """Where the command that printed a line ran: the one of that name, or the last."""
+        best = ""
+        for simple in self.commands:
+            if simple.name == program and simple.cwd:
+                if printed in simple.words:
+                    return simple.cwd
+                best = best or simple.cwd
+        if best:
+            return best
+        for simple in self.commands:
+            if printed in simple.words or any(target == printed for _, target in simple.redirects):
+                return simple.cwd or self.cwd
+        return (self.commands[-1].cwd or self.cwd) if self.commands else self.cwd
+
+    def resolve(self, printed: str, program: str = "") -> str:
+        """A printed path as the command meant it."""
+        if printed.startswith("file://"):
+            printed = printed[7:]
+        if printed[:1] == "/":
+            return paths.resolve(printed, "", self.home, self.platform)
+        return paths.resolve(printed, self.folder_of(program, printed), self.home, self.platform)
+
+    def shown(self, printed: str, resolved: str) -> str:
+        """The target as it is told: absolute, in the printed spelling where that was absolute already."""
+        if printed[:1] in ("/", "$"):
+            return place(printed, "", self.home)
+        return resolved
+
+    # ------------------------------------------------------------------ the kinds
+
+    def others(self, line: str, other: others.Other) -> Judged:
+        """A line that its form gives to somebody else."""
+        return Judged(False, "other", "likely", "other", "", (), "not-nd7", "", other.reason, other.owner, line.strip())
+
+    def special(self, lines: list[str], index: int) -> Judged | None:
+        """A refusal that names no path: nested sandboxes and the like."""
+        line = lines[index]
+        found = specials.of_line(line) if _WORTH.search(line) else None
+        if found is None:
+            return self._mac_setuid(line) if self.platform == "darwin" else None
+        lowered = line.lower()
+        if found.errno == "EPERM" and "not permitted" not in lowered and "eperm" not in lowered:
+            return None
+        target = specials.process(line) if found.operation == "signal" else ""
+        return Judged(
+            True, "other", "likely", found.operation, target, (), "cannot-grant", "", found.reason, "", line.strip()
+        )
+
+    def _mac_setuid(self, line: str) -> Judged | None:
+        if "not permitted" not in line:
+            return None
+        name = line.rstrip().rsplit(" ", 1)[-1].rsplit("/", 1)[-1]
+        first = line.split(":", 1)[0].rsplit("/", 1)[-1]
+        for word in (name, first):
+            if word in specials.MAC_SETUID and any(simple.name == word for simple in self.commands):
+                reason = "Set-uid programs cannot be started in a session; run it in a terminal of your own."
+                return Judged(True, "other", "likely", "execute", "", (), "cannot-grant", "", reason, "", line.strip())
+        return None
+
+    def finding(self, finding: Finding, lines: list[str]) -> Judged:
+        """The verdict on one finding."""
+        if finding.kind == "network":
+            return self.network(finding)
+        if finding.kind == "socket":
+            return self.socket(finding)
+        if finding.kind == "signal":
+            return self.signal(finding)
+        if finding.kind == "other":
+            return self.system(finding)
+        if finding.kind == "path":
+            return self.path(finding)
+        return self.unknown(finding)
+
+    def signal(self, finding: Finding) -> Judged:
+        reason = "Only processes of this session can be signalled."
+        return Judged(
+            True,
+            "signal",
+            "likely",
+            "signal",
+            specials.process(finding.line),
+            (),
+            "cannot-grant",
+            "",
+            reason,
+            "",
+            finding.line.strip(),
+        )
+
+    def system(self, finding: Finding) -> Judged:
+        """The kernel was asked about itself: macOS profiles refuse that, Landlock and seccomp's filter do not."""
+        if self.platform == "darwin" and finding.errno in self.sandbox_errors:
+            reason = "The session's profile does not let programs ask or set that of the kernel."
+            line = finding.line.strip()
+            return Judged(True, "other", "likely", "other", "", (), "cannot-grant", "", reason, "", line)
+        return _none(finding, "permissions", "Changing that needs the superuser, with or without nd7.")
+
+    def network(self, finding: Finding) -> Judged:
+        host, port = finding.host, finding.port
+        if not port:
+            given, port = network.from_command(self.commands, finding.program, listening=finding.direction == "listen")
+            host = host or given
+        target = network.shown(host, port)
+        if finding.errno == "EACCES" and self.platform == "darwin":
+            return _none(
+                finding,
+                "permissions",
+                "On macOS a sandbox answers with EPERM; this is an ordinary refusal.",
+                target,
+                operation="network",
+            )
+        if finding.errno in ("EROFS", "EXDEV"):
+            return self.unknown(finding)
+        if finding.direction == "listen":
+            if port and self.rules.binds(host, port):
+                return _none(
+                    finding, "program", "The policy lets this port be listened on.", target, operation="network"
+                )
+            if 0 < port < 1024 and self.platform == "linux" and finding.errno == "EACCES":
+                reason = "Ports below 1024 need the superuser; the policy would refuse it as well."
+                return _none(finding, "permissions", reason, target, operation="network")
+            reason = (
+                f"The session may listen on no port{f' ({target})' if target else ''}; the rules know no wider network."
+            )
+            return self._net(finding, target, reason, matched=bool(port))
+        if port and self.rules.connects(host, port):
+            said = f"The policy lets connections to port {port} out."
+            return _none(
+                finding, "remote", f"{said} Something else refused it.", target, contradiction=said, operation="network"
+            )
+        but = f", not {target}" if target else ""
+        reason = f"Only HTTPS (port 443) and DNS go out{but}; the rules know no wider network."
+        return self._net(finding, target, reason, matched=bool(port) and finding.errno != "")
+
+    def _net(self, finding: Finding, target: str, reason: str, *, matched: bool) -> Judged:
+        evidence: Evidence = (
+            "recorded" if target and target in self.failure.recorded else "matched" if matched else "likely"
+        )
+        return Judged(
+            True, "network", evidence, "network", target, (), "cannot-grant", "", reason, "", finding.line.strip()
+        )
+
+    def socket(self, finding: Finding) -> Judged:
+        printed = finding.paths[0].removeprefix("unix://") if finding.paths else ""
+        path = self.resolve(printed, finding.program) if printed else ""
+        target = self.shown(printed, path) if printed else ""
+        sandbox = finding.errno in ("EPERM", "ANY") or (self.platform == "darwin" and finding.errno != "EACCES")
+        if not path:
+            if sandbox or self.platform == "linux":
+                return Judged(
+                    True, "socket", "likely", "ipc", "", (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
+                )
+            return _none(finding, "permissions", "On macOS a sandbox answers with EPERM.", operation="ipc")
+        if sandbox:
+            return Judged(
+                True, "socket", "likely", "ipc", target, (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
+            )
+        if self.platform == "linux" and self.rules.refuses("write", path):
+            listening = finding.direction == "listen"
+            if listening and not paths.system_owned(path, self.home, self.platform):
+                return replace(self.path(replace_kind(finding, "write")), operation="ipc")
+            if self.rules.hidden(path):
+                return Judged(
+                    True, "socket", "likely", "ipc", target, (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
+                )
+        return _none(finding, "permissions", "The socket's own permissions refuse this user.", target, operation="ipc")
+
+    def path(self, finding: Finding) -> Judged:
+        resolved = [(printed, self.resolve(printed, finding.program)) for printed in finding.paths]
+        operation = self._operation(finding, resolved)
+        if finding.errno == "EXDEV":
+            return self._crossing(finding, resolved)
+        first_shown = self.shown(*resolved[0])
+        if finding.errno not in self.sandbox_errors:
+            word = "EPERM" if self.platform == "darwin" else "EACCES"
+            reason = f"For files a sandbox of this system answers with {word}; this is an ordinary refusal."
+            return _none(finding, "permissions", reason, first_shown, operation=operation or "other")
+        refused: list[tuple[str, str, Operation]] = []
+        for printed, path in resolved:
+            if not path.startswith("/"):
+                continue
+            doing = self._refused(path, operation)
+            if doing:
+                refused.append((printed, path, doing))
+        if not refused:
+            if self.platform == "darwin" and finding.errno == "EPERM" and resolved[0][1].startswith("/dev/"):
+                reason = "Devices, and descriptors as files, are closed to a session; no grant opens one."
+                line = finding.line.strip()
+                return Judged(True, "path", "likely", "read", first_shown, (), "cannot-grant", "", reason, "", line)
+            return self._allowed(finding, resolved, operation)
+        # Of a rename or copy it is the last that could not be made.
+        printed, path, doing = refused[-1] if len(resolved) > 1 and operation != "read" else refused[0]
+        return self._kernel_path(finding, printed, path, doing, tuple(self.shown(p, q) for p, q, _ in refused))
+
+    # ------------------------------------------------------------------ helpers of `path`
+
+    def _operation(self, finding: Finding, resolved: list[tuple[str, str]]) -> Told:
+        if finding.operation:
+            return finding.operation
+        for printed, path in resolved:
+            for simple in self.commands:
+                for operator, target in simple.redirects:
+                    if place(target, simple.cwd, self.home) == place(printed, simple.cwd, self.home):
+                        return "read" if operator == "<" else "write"
+            for simple in self.commands:
+                for text in (*simple.words, simple.body):
+                    at = text.find(printed) if len(text) < 20_000 else -1
+                    if at >= 0 and (mode := _MODES.match(text, at + len(printed))):
+                        return "read" if set(mode["mode"]) <= set("rbt") else "write"
+                    if at >= 0 and path and re.search(r"\.read\w*\(|readFile|file_get_contents", text):
+                        return "read"
+            for simple in self.commands:
+                for at, word in enumerate(simple.words[1:]):
+                    if simple.words[at] in _OUTPUT_OPTIONS and place(word, simple.cwd, self.home) == path:
+                        return "write"
+        return "read" if finding.program in READERS else ""
+
+    def _refused(self, path: str, operation: Told) -> Told:
+        """What of an operation the policy refuses, "" where it lets it through."""
+        if self.rules.hidden(path):
+            return "write" if operation == "write" else "execute" if operation == "execute" else "read"
+        if operation in ("read", "execute"):
+            return ""
+        return "write" if self.rules.refuses("write", path) else ""
+
+    def _allowed(self, finding: Finding, resolved: list[tuple[str, str]], operation: Told) -> Judged:
+        printed, path = resolved[0]
+        target = self.shown(printed, path)
+        doing: Operation = operation or "other"
+        said = f"The policy lets this session {operation or 'use'} {target}."
+        if finding.errno == "":
+            return _none(finding, "program", f"{said} The program failed for another reason.", target, said, doing)
+        if finding.errno == "EROFS":
+            return _none(
+                finding, "sandbox", f"{said} The file system itself is mounted read-only there.", target, said, doing
+            )
+        seen = self.look.at(path, operation or "write") if self.look and path.startswith("/") else None
+        why = f" ({seen.why})" if seen and seen.why else ""
+        return _none(finding, "permissions", f"{said} Ordinary permissions refused it{why}.", target, said, doing)
+
+    def _crossing(self, finding: Finding, resolved: list[tuple[str, str]]) -> Judged:
+        outside = [(p, q) for p, q in resolved if q.startswith("/") and self.rules.refuses("write", q)]
+        first = self.shown(*resolved[0])
+        if self.platform == "linux" and outside:
+            reason = "Linking or renaming between folders of different rights is refused (EXDEV); copy it instead."
+            return Judged(
+                True, "path", "likely", "write", first, (), "cannot-grant", "", reason, "", finding.line.strip()
+            )
+        return _none(finding, "program", "The two paths are on different file systems.", first, operation="write")
+
+    def _kernel_path(
+        self, finding: Finding, printed: str, path: str, doing: Operation, also: tuple[str, ...]
+    ) -> Judged:
+        shown = self.shown(printed, path)
+        seen = self.look.at(path, doing) if self.look else None
+        if self.rules.never(path):
+            instead = (
+                "copy what is needed into the project yourself"
+                if doing == "read"
+                else "do it in a terminal of your own"
+            )
+            reason = f"{shown} is closed to every session ({doing}), whatever is granted; {instead}."
+            return self._kernel(
+                finding, doing, shown, also, "cannot-grant", "", reason, path, seen is None or seen.allowed is not False
+            )
+        owned = seen is None and paths.system_owned(path, self.home, self.platform) and self.platform == "linux"
+        if (seen is not None and seen.allowed is False and seen.exists) or owned:
+            why = seen.why if seen and seen.why else "it belongs to the system"
+            reason = f"Ordinary permissions refuse {shown} as well ({why}), so no grant would help."
+            return _none(finding, "permissions", reason, shown, "The policy does not allow it either.", doing)
+        target, folder = paths.meant(path)
+        if folder and target != dirname(path):
+            shown = target  # the file that the person knows, not the temporary name beside it
+        grant = paths.proposal(path, self.home, is_folder=seen.is_folder if seen and seen.exists else None)
+        if seen and seen.exists and not seen.is_folder and not folder and not _REPLACES.search(finding.line):
+            grant = path
+        printed_meant = target if target != dirname(path) else shown
+        also = tuple(dict.fromkeys((*also, printed_meant, *((dirname(path),) if folder else ()))))
+        if self.bash:
+            reason = (
+                f"The session's rules let nothing write to {shown}. `nd7 allow {grant}` opens it to the next command."
+            )
+            return self._kernel(
+                finding, doing, shown, also, "grant", grant, reason, path, seen is None or seen.allowed is not False
+            )
+        reason = f"{self.failure.tool} runs under the rules the session started with: restart it wider with {grant}."
+        return self._kernel(
+            finding, doing, shown, also, "restart-wider", grant, reason, path, seen is None or seen.allowed is not False
+        )
+
+    def _kernel(
+        self,
+        finding: Finding,
+        doing: Operation,
+        shown: str,
+        also: tuple[str, ...],
+        remedy: Remedy,
+        grant: str,
+        reason: str,
+        path: str,
+        alone: bool,
+    ) -> Judged:
+        evidence: Evidence = "matched" if finding.errno and alone else "likely"
+        if path in self.failure.recorded or shown in self.failure.recorded:
+            evidence = "recorded"
+        contradiction = "" if alone else "Ordinary permissions would refuse it as well."
+        return Judged(
+            True, "path", evidence, doing, shown, also, remedy, grant, reason, "", finding.line.strip(), contradiction
+        )
+
+    # ------------------------------------------------------------------ nothing named
+
+    def unknown(self, finding: Finding) -> Judged:
+        """A refusal that names nothing: what the command names and the policy refuses is the best guess."""
+        if finding.errno not in self.sandbox_errors or finding.errno == "EXDEV":
+            reason = "This error, without a path, is not one that this system's sandbox answers with."
+            return _none(finding, "permissions", reason)
+        guess = guessed(self.commands, self.rules, self.home, self.platform)
+        if guess:
+            return replace_evidence(self.path(replace_paths(finding, guess)))
+        if finding.errno == "" or (not self.bash and not finding.errno):
+            return _none(finding, "program", "Nothing that the command names is refused by the policy.")
+        reason = "Refused, but what is not said: look for a path outside the project that the program writes to."
+        remedy: Remedy = "grant" if self.bash else "restart-wider"
+        return Judged(True, "unknown", "likely", "write", "", (), remedy, "", reason, "", finding.line.strip())
+
+
+_OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "-w", "--out", "--output-file"})
+_SOCKETS = "Sockets of this machine are closed to a session; run what needs them in a terminal of your own."
+_WORTH = re.compile(
+    r"privil|sandbox|uid.map|namespace|unshare|nsenter|setns|pivot_root|bwrap|ptrace|PTRACE|process_vm|perf_|PERF_"
+    r"|task_for|attach|kill|signal|"
+    r"mach-|bootstrap_|SecKeychain|LSOpenURLs|CFMessage|system call|SIGSYS|CLONE_NEW|zygote|newuidmap|newgidmap"
+    r"|rootlesskit|NO_NEW",
+    re.IGNORECASE,
+)
+_REPLACES = re.compile(r"remov|unlink|renam|mov|replac|temporary|mkstemp|lock", re.IGNORECASE)
+
+
+def replace_kind(finding: Finding, operation: Told) -> Finding:
+    """The finding as one about a path."""
+    return Finding(finding.line, finding.errno, "path", finding.paths, "", 0, operation, finding.program, finding.index)
+
+
+def replace_paths(finding: Finding, path: str) -> Finding:
+    """The finding with a path that it did not name."""
+    return Finding(
+        finding.line, finding.errno, "path", (path,), "", 0, finding.operation or "", finding.program, finding.index
+    )
+
+
+def replace_evidence(judged: Judged) -> Judged:
+    """A guess is never more than likely."""
+    return replace(judged, evidence="likely")

@@ -1,0 +1,138 @@
+"""Whether a text speaks of a refusal at all, and which error a line names.
+
+First substrings, then patterns: most results of a session speak of none, and a history of a million of them has to
+be read in a minute.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from nd7core.attribution.messages import MESSAGES
+
+# Lower case.  A text without any of them is no denial, whatever else it says.
+_ENGLISH = (
+    "denied",
+    "not permitted",
+    "not allowed",
+    "read-only",
+    "readonly",
+    "eacces",
+    "eperm",
+    "erofs",
+    "exdev",
+    "os error",
+    "errno",
+    "cross-device",
+    "writ",
+    "nd7-exec",
+    "sandbox",
+    "privilege",
+    "superuser",
+    "fail",
+    "unable to",
+    "couldn't",
+    "could not",
+    "cannot",
+    "can't",
+    "error",
+    "permission",
+    "(13)",
+)
+_FOREIGN = tuple(sorted({text for messages in MESSAGES.values() for text in messages}, key=len, reverse=True))
+_FOREIGN_LOWER = tuple(text.lower() for text in _FOREIGN)
+_FOREIGN_ASCII = tuple(text for text in _FOREIGN_LOWER if text.isascii())
+_FOREIGN_ERRNO = {text.lower(): name for name, messages in MESSAGES.items() for text in messages}
+_FOREIGN_PATTERN = re.compile("|".join(map(re.escape, _FOREIGN)), re.IGNORECASE)
+
+
+def speaks(lowered: str) -> bool:
+    """Whether a text, in lower case, can hold a refusal."""
+    for word in _ENGLISH:
+        if word in lowered:
+            return True
+    return foreign(lowered)
+
+
+def foreign(lowered: str) -> bool:
+    """Whether the C library says a refusal in another language there."""
+    words = _FOREIGN_ASCII if lowered.isascii() else _FOREIGN_LOWER
+    return any(word in lowered for word in words)
+
+
+class Mark(NamedTuple):
+    """An error named on a line.
+
+    `errno` is EACCES, EPERM, EROFS, EXDEV, or "ANY" where a runtime has one word for the first two.
+    `start` and `end` span the whole of it, with the number in brackets before or behind.
+    """
+
+    errno: str
+    start: int
+    end: int
+
+
+_WORDS = (
+    r"permission denied|operation not permitted|read-?only file ?system|(?:invalid "
+    r"|improper )?cross-device link(?: not permitted)?"
+    r"|access (?:is |was )?denied|not permitted"
+)
+_MARK = re.compile(
+    r"(?:\b(?:EACCES|EPERM|EROFS|EXDEV)\b[:,]? ?(?:\(-?\d+\):? ?)?)?"
+    r"(?:\[Errno -?\d+\] ?|(?<![\w.:/-])\(?-?\d+\)?(?:: | ))?"
+    rf"(?:{_WORDS})"
+    r"(?: ?\((?:os error |errno:? ?=? ?|error )?-?\d+\)| \(E(?:ACCES|PERM|ROFS|XDEV)\))?",
+    re.IGNORECASE,
+)
+_CODE = re.compile(
+    r"\b(EACCES|EPERM|EROFS|EXDEV)\b|\[Errno -?(1|13|18|30)\]|\bos error (1|13|18|30)\b"
+    r"|\berrno[ =:]{1,3}-?(1|13|18|30)\b|\bErrcode: (1|13|18|30)\b|\(-?(13)\)(?=$|[ .,;])"
+    r"|\b(PermissionDenied|PermissionError|AccessDeniedException|AccessDenied|UnauthorizedAccessException)\b"
+)
+_SAYS_NUMBER = re.compile(
+    r"\bE(ACCES|PERM|ROFS|XDEV)\b|(?:Errno |os error |errno[ =:]{1,3}-?|code: |Errcode: |PermissionError\("
+    r"|OSError\()(1|13|18|30)\b"
+)
+_NUMBER_BEHIND = re.compile(r" ?\(\d+\)")
+_NUMBERS = {"1": "EPERM", "13": "EACCES", "18": "EXDEV", "30": "EROFS"}
+_NAMES = {"ACCES": "EACCES", "PERM": "EPERM", "ROFS": "EROFS", "XDEV": "EXDEV"}
+
+
+def _errno_of_words(words: str) -> str:
+    lowered = words.lower()
+    if "permission denied" in lowered:
+        return "EACCES"
+    if "cross-device" in lowered:
+        return "EXDEV"
+    if "operation not permitted" in lowered:
+        return "EPERM"
+    if "only" in lowered:
+        return "EROFS"
+    return "ANY"
+
+
+def find(line: str) -> Mark | None:
+    """The error that a line names, or None.  The words win over a code, a code over a class of exception."""
+    match = _MARK.search(line)
+    if match:
+        errno = _errno_of_words(match[0])
+        if errno == "ANY" and (said := _SAYS_NUMBER.search(line)):
+            errno = _NAMES[said[1]] if said[1] else _NUMBERS[said[2]]
+        return Mark(errno, match.start(), match.end())
+    code = _CODE.search(line)
+    if code:
+        name, *rest = code.groups()
+        number = next((value for value in rest[:5] if value), None)
+        if name:
+            return Mark(name, code.start(), code.end())
+        if number:
+            return Mark(_NUMBERS[number], code.start(), code.end())
+        return Mark("ANY", code.start(), code.end())
+    if foreign(line.lower()):
+        match = _FOREIGN_PATTERN.search(line)
+        if match:
+            end = match.end()
+            number_behind = _NUMBER_BEHIND.match(line, end)
+            return Mark(_FOREIGN_ERRNO[match[0].lower()], match.start(), number_behind.end() if number_behind else end)
+    return None

@@ -1,0 +1,136 @@
+"""What the lines around a bare error say: boxes, causes, error objects, npm's report, stack traces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from nd7core.attribution import paths
+from nd7core.attribution.cutting import KEY_PATH, START, cut
+
+_KEY_CALL = re.compile(r"""["']?\bsyscall["']?\s*[: ]\s*["']?([a-z_]+)""")
+_NPM = re.compile(
+    r"^npm (?:ERR!|error|warn|WARN)\s?(?:(?P<key>code|syscall|path|dest|errno|address|port)\s(?P<value>.*))?"
+)
+
+
+def around(lines: Sequence[str], index: int, reach: int = 4) -> tuple[str, ...]:
+    """The path from lines next to an error that names none: boxes, causes, objects, `npm error path`.
+
+    Lines above come first, nearest first: a cause is printed below what it caused.
+    """
+    block = _block(lines, index)
+    if block:
+        return block
+    for distance in range(1, reach + 1):
+        at = index - distance
+        if at < 0:
+            break
+        line = lines[at]
+        if not line.strip():
+            continue
+        found = lonely(line)
+        if found:
+            return found
+    for distance in range(1, 3):
+        at = index + distance
+        if at >= len(lines):
+            break
+        found = lonely(lines[at])
+        if found:
+            return found
+    return ()
+
+
+def _block(lines: Sequence[str], index: int) -> tuple[str, ...]:
+    """`path` of an error object that is printed over several lines, npm's among them."""
+    for at in range(max(0, index - 6), min(len(lines), index + 9)):
+        line = lines[at]
+        npm = _NPM.match(line)
+        if npm and npm["key"] == "dest":
+            return (npm["value"].strip(),)
+    for at in range(max(0, index - 6), min(len(lines), index + 9)):
+        line = lines[at]
+        npm = _NPM.match(line)
+        if npm:
+            if npm["key"] == "path":
+                return (npm["value"].strip(),)
+            continue
+        keyed = KEY_PATH.search(line) if ("path" in line or "dest" in line) else None
+        if keyed and len(line) < 1000:
+            return (keyed[1].strip(),)
+    return ()
+
+
+_FRAME = re.compile(
+    r"^\s*(?:at |File \"|\d+: |from |#\d+ |in <|-->|--> |\^)|^\s+at\s|\bnode_modules/.*:\d+:\d+|\.(?:rs|go|py|js|rb"
+    r"|java):\d+"
+)
+_COULD_NOT = re.compile(
+    r"\b(?:fail\w*|unable|couldn.t|could not|cannot|can.t|not|error\w*|creat\w*|writ\w*|open\w*|lock\w*|remov\w*"
+    r"|sav\w*|making)\b",
+    re.I,
+)
+
+
+def lonely(line: str) -> tuple[str, ...]:
+    """A path on a line of its own or in a sentence about a failure; never one of a stack trace."""
+    if len(line) > 2000 or _FRAME.search(line) or "://" in line:
+        return ()
+    bare = line.strip().strip("'\"`│| ")
+    if paths.looks_like_path(bare) and " " not in bare:
+        return (paths.tidy(bare),)
+    if not _COULD_NOT.search(line):
+        return ()
+    for _, _, text in paths.quoted(line):
+        if paths.looks_like_path(text):
+            return (text,)
+    start = START.search(line)
+    if start:
+        found = cut(line[start.start() :])
+        return (found,) if len(found) > 1 else ()
+    return ()
+
+
+def syscall(lines: Sequence[str], index: int) -> str:
+    """The system call that an error object or npm's report names near a line, or ""."""
+    for at in range(max(0, index - 4), min(len(lines), index + 6)):
+        npm = _NPM.match(lines[at])
+        if npm and npm["key"] == "syscall":
+            return npm["value"].strip()
+        keyed = _KEY_CALL.search(lines[at]) if "syscall" in lines[at] else None
+        if keyed:
+            return keyed[1]
+    return ""
+
+
+_TRACE_NETWORK = re.compile(
+    r"socket|\.connect\(|create_connection|urlopen|server_bind|\.bind\(|\.listen\(|http\.client|requests/|aiohttp"
+    r"|asyncio/|urllib|"
+    r"\bNet\.(?:connect|bind)|java\.net|sun\.nio\.ch|TcpStream|TcpListener|net\.(?:Listen|Dial)|IO::Socket|HTTP::"
+    r"|Net::HTTP|mysql|psycopg|"
+    r"redis|Sockets\.",
+    re.IGNORECASE,
+)
+_TRACE_SHARED = re.compile(r"SemLock|shm_open|shared_memory|_posixshmem|sem_open|Semaphore\(|/dev/shm")
+_TRACE_SYSTEM = re.compile(r"sysconf\(|sysctl|getloadavg|setpriority|sched_set|setrlimit")
+_TRACE_SIGNAL = re.compile(r"os\.kill|send_signal|killpg|\.terminate\(\)|process\.kill")
+
+
+def trace_says(lines: Sequence[str], index: int) -> Literal["network", "shared", "signal", "other", ""]:
+    """What the lines of a stack trace around a bare error were about; `other` asks the kernel about itself."""
+    for at in range(index, max(-1, index - 14), -1):
+        line = lines[at][:1000]
+        if _TRACE_SHARED.search(line):
+            return "shared"
+        if _TRACE_SIGNAL.search(line):
+            return "signal"
+        if _TRACE_SYSTEM.search(line):
+            return "other"
+        if _TRACE_NETWORK.search(line):
+            return "network"
+    for at in range(index + 1, min(len(lines), index + 5)):
+        if _TRACE_NETWORK.search(lines[at][:1000]):
+            return "network"
+    return ""

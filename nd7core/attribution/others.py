@@ -1,0 +1,171 @@
+"""Refusals that are somebody else's: the agent's own rules, the person, a remote host, the program, the superuser.
+
+These look like nd7's denials and a grant mends none of them.  Each pattern is a form of message and not a message:
+what a kind of server, permission system or tool always puts around the words that a kernel would use.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from nd7core.attribution.finding import names
+from nd7core.attribution.shell import Simple
+
+
+class Other(NamedTuple):
+    """Whose a refusal is, and how that is said."""
+
+    owner: str
+    reason: str
+
+
+AGENT = Other("agent", "The agent's own rules or hooks refused the call before anything ran; nd7 had no part in it.")
+PERSON = Other("person", "The person refused the call or interrupted it.")
+PROTOCOL = Other("agent", "The agent's tool refused its own input; nothing reached the system.")
+REMOTE = Other("remote", "The answer came from another machine or service; this session's rules were not asked.")
+CONTAINER = Other(
+    "remote", "The command ran in a container or on another machine, where this session's rules do not reach."
+)
+ROOT = Other("permissions", "It needs the superuser, with or without nd7.")
+PROGRAM = Other("program", "The program's own permission system refused it.")
+SANDBOX = Other("sandbox", "Another sandbox refused it, not this session's rules.")
+
+_AGENT_START = re.compile(
+    r"\s*(?:Error: )?(?:Permission to use [\w.-]+(?: with command)?\b.{0,4000}?\bhas been denied"
+    r"|.{0,4000}?\brequires? approval\b"
+    r"|Claude requested permissions to .{0,4000}?haven.t granted it yet"
+    r"|.{0,4000}?was blocked\. For security, Claude Code may only"
+    r"|(?:Pre|Post)ToolUse(?::\w{1,100})? hook\b"
+    r"|\w{1,100} operation blocked by hook"
+    r"|(?:Hook|hook) .{0,200}? (?:denied|blocked|rejected)"
+    r"|This tool call was (?:denied|blocked)"
+    r"|.{0,200}?blocked by (?:your|the user's|a) (?:permission|settings|deny) (?:rule|setting)s?"
+    r"|.{0,200}?is (?:denied|not allowed) by (?:your|the) (?:permission settings|permission rules|settings|rules)"
+    r"|File is in a directory that is denied by your permission settings)",
+    re.DOTALL,
+)
+_PERSON_START = re.compile(
+    r"\s*(?:The user doesn.t want to (?:proceed|take this action)|User rejected|\[Request interrupted by user|"
+    r"The user (?:rejected|declined|denied|doesn.t want)|Interrupted by user|User (?:denied|declined|cancelled))"
+)
+_PROTOCOL_START = re.compile(
+    r"\s*(?:<tool_use_error>|InputValidationError|File has not been read yet|File has been (?:modified"
+    r"|unexpectedly modified)|"
+    r"String to replace not found|Found \d+ matches of the string|File does not exist|EISDIR|Error: No such tool|"
+    r"No such tool available|File content \(|Path does not exist)"
+)
+
+_REMOTE = re.compile(
+    r"permission denied,? (?:please try again|\((?:publickey|password|keyboard|gssapi|hostbased|none|\w+-\w+))"
+    r"|\((?:publickey|password|keyboard-interactive|gssapi)[\w,-]*\)"
+    r"|permission denied for (?:table|relation|schema|database|sequence|function|view|language|type|column|tablespace"
+    r"|foreign|"
+    r"procedure|large object|materialized|user|role|bucket|resource|project)"
+    r"|permission denied to (?:create|set|alter|drop|copy|terminate|[\w.-]+/|\w+\[?bot)|must be (?:owner|member) of"
+    r"|must be superuser to (?:execute|alter|create|set|copy)"
+    r"|\b(?:HTTP|status(?: code)?|code|error|response|returned error|returned|ERROR)[/:\s=]{0,3}(?:1\.[01]\s"
+    r"|2\s)?\(?(?:401|403|407|451)\b|\b(?:401|403|407) (?:Forbidden|Unauthori[sz]ed|Client Error)"
+    r"|\bE40[13]\b|\bForbidden\b|\bunauthori[sz]ed\b|access token|invalid token|bad credentials|authentication failed"
+    r"|authentication required"
+    r"|\bremote: |\bremote couldn.t |\(remote\)|remote rejected|requested URL returned error|Resource not accessible"
+    r"|insufficient (?:scope|permission|privilege)"
+    r"|\(AccessDenied\)|<Code>AccessDenied|AccessDeniedException\b.{0,80}(?:not authorized|operation)"
+    r"|not authorized to perform|UnauthorizedOperation|AccessDenied: Access Denied"
+    r"|PERMISSION_DENIED|PermissionDenied: 403|does not have [\w.]+ (?:access|permission)|is not authorized"
+    r"|lacks? the .{1,60}scope|required scope"
+    r"|Access denied for user|ERROR \d{4} \((?:28000|42000|HY000)\)|\bORA-\d{5}|\bSQLSTATE\b|\bNOPERM\b|\bNOAUTH\b"
+    r"|\bWRONGPASS\b|not authorized on \w+"
+    r"|NT_STATUS_ACCESS_DENIED|pull access denied|denied: (?:requested access|permission|access)"
+    r"|requested access to the resource is denied"
+    r"|Error from server|Error response from daemon|rpc error: code = PermissionDenied|\bcode = PermissionDenied\b"
+    r"|^ERROR:  |\bERROR:  "
+    r"|Username for 'http|could not read Username|could not read Password|Repository not found|Access denied by"
+    r"|You do not have permission"
+    r"|Relay access denied|\b5[35]\d [15-7-]|\b550 |mail server|Permission to \S+ denied to|not allowed to push"
+    r"|protected branch|pre-receive hook declined"
+    r"|rate limit|\bIAM\b|\bCORS\b|X-Cache|Access-Control|robots\.txt|ssl certificate|certificate verify",
+    re.IGNORECASE,
+)
+_ROOT = re.compile(
+    r"must be (?:run as )?(?:superuser|root)|(?:are|be|as) (?:you )?root\b|root privileges?|superuser privileges?"
+    r"|need to be root|only root|"
+    r"not root|requires? (?:root|superuser|administrator|admin)|administrator privileges?|run (?:it |this )?(?:as"
+    r"|with) (?:root|sudo)|"
+    r"try (?:again )?(?:with|using) sudo|not in the sudoers|password is required|Authentication failure"
+    r"|Interactive authentication required|"
+    r"polkit|not privileged|CAP_[A-Z_]+|cap_net_raw|Must be root|you cannot perform this operation unless you are root|"
+    r"don't have permission to capture|not (?:being )?setuid|effective uid is not 0",
+    re.IGNORECASE,
+)
+_PROGRAM = re.compile(
+    r"run again with the --allow-|Requires \w+ access to|NotCapable|ERR_ACCESS_DENIED|AccessControlException"
+    r"|java\.security\.|--allow-fs-|"
+    r"blocked by (?:Content Security|CORS)|SecurityManager|--permission flag|safe\.directory|dubious ownership"
+    r"|policy\.xml|"
+    r"attempt to perform an operation not allowed by the security policy|restricted shell|: restricted\b"
+    r"|open_basedir restriction|"
+    r"not allowed by the (?:security )?policy|disable_functions|protected-mode|bad permissions|bad ownership"
+    r"|UNPROTECTED PRIVATE KEY|"
+    r"are too open|noclobber|cannot overwrite existing file|expected .{0,60}to (?:throw|equal|contain|match)|toThrow"
+)
+_SANDBOX = re.compile(
+    r"\bavc: +denied|apparmor=\"DENIED\"|SELinux is preventing|^\s*ACCESS DENIED:|ACCESS VIOLATION SUMMARY"
+    r"|^[FSPARC]: |flatpak|snap-confine|"
+    r"running landlock|landlock restrict|codex[- ]linux[- ]sandbox|sandbox-runtime|firejail"
+)
+_CONTAINERS = names(
+    "docker podman nerdctl lxc kubectl oc vagrant multipass limactl adb heroku flyctl fly distrobox toolbox "
+    "systemd-nspawn"
+)
+_ENTERS = names("run exec shell ssh compose enter cp build push logs attach start up create console machine")
+_REMOTE_TARGET = re.compile(r"^(?:[\w.+-]+@)?[A-Za-z0-9][\w.-]*:(?!//|\\)")
+
+
+def agents_own(text: str) -> Other | None:
+    """Whose a refusal is that the agent itself put in a tool's result; None for what a program printed."""
+    head = text[:6000]
+    if _PERSON_START.match(head):
+        return PERSON
+    if _PROTOCOL_START.match(head):
+        return PROTOCOL
+    first = head.split("\n", 1)[0] if "\n" in head else head
+    if _AGENT_START.match(first) or ("has been denied" in head and _AGENT_START.match(head)):
+        return AGENT
+    return None
+
+
+def of_line(line: str) -> Other | None:
+    """Whose a refusal on one line is, where its form tells; None where it may be the kernel's."""
+    if _SANDBOX.search(line):
+        return SANDBOX
+    if _PROGRAM.search(line):
+        return PROGRAM
+    if _REMOTE.search(line):
+        return REMOTE
+    if _ROOT.search(line):
+        return ROOT
+    return None
+
+
+def elsewhere(simple: Simple) -> bool:
+    """Whether a command runs its program in a container or on another machine."""
+    if simple.name == "ssh":
+        return sum(1 for word in simple.words if word[:1] != "-") > 1
+    if simple.name in _CONTAINERS:
+        return any(word in _ENTERS for word in simple.words[:4])
+    if simple.name in ("ansible", "ansible-playbook", "gcloud", "mosh", "sftp", "lftp", "aws-vault"):
+        return simple.name != "gcloud" or "ssh" in simple.words
+    return False
+
+
+def remote_end(simple: Simple) -> str:
+    """ "to" where a copy goes to another machine, "from" where it comes from one, "" otherwise."""
+    if simple.name not in ("scp", "rsync", "rclone"):
+        return ""
+    bare = [word for word in simple.words if word[:1] != "-"]
+    if bare and (_REMOTE_TARGET.match(bare[-1]) or "::" in bare[-1] or bare[-1].startswith("rsync://")):
+        return "to"
+    if any(_REMOTE_TARGET.match(word) or "::" in word or word.startswith("rsync://") for word in bare[:-1]):
+        return "from"
+    return ""

@@ -1,0 +1,207 @@
+"""The phrases by which an agent's sentence reports a refusal, or takes the report back.
+
+English in full; of other languages the stems that only a refusal has.  What a sentence means is decided in
+`nd7core.attribution.words`.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The system refused, in so many words.
+STRONG = re.compile(
+    r"\b(?:access|permission|operation|read|write|writ\w+|connection|request|command|call"
+    r"|attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|gets)?\s*"
+    r"(?:denied|refused|blocked|rejected|prohibited|forbidden|not permitted|not allowed|disallowed)\b"
+    r"|\b(?:was|were|is|are|got|been|being|gets|getting|still|came back|comes back)\s+(?:\w+\s+){0,2}?(?:denied"
+    r"|refused|blocked|rejected|prohibited|forbidden|not permitted|not allowed|off[- ]limits|read-only|not writable|"
+    r"not reachable|unreachable|not accessible|inaccessible)\b"
+    r"|\b(?:sandbox|polic(?:y|ies)|kernel|session|seatbelt|landlock|nd7|confinement"
+    r"|restrictions?)\b.{0,60}?\b(?:block\w*|den(?:y|ies|ied)|refus\w+|prevent\w*|"
+    r"forb(?:id|ids|ade|idden)|prohibit\w*|disallow\w*|reject\w*|doesn.t (?:allow|permit|let)|does not (?:allow"
+    r"|permit|let)|won.t (?:allow|let|permit)|"
+    r"would not (?:allow|let)|stopped|restrict\w*|not (?:allowed|permitted))\b"
+    r"|\b(?:block\w*|den(?:ied|ial)|refus\w+|prevent\w*|stopped|restrict\w*|not (?:allowed|permitted)|outside"
+    r"|reject\w*)\b.{0,40}?\b(?:sandbox\w*|polic(?:y|ies)|the kernel|this session|seatbelt|landlock|nd7|confinement)\b"
+    r"|\bpermission(?:s)? (?:denied|error|denial|problem|issue)|\bnot permitted\b|\bE(?:PERM|ACCES|ROFS)\b"
+    r"|\bPermissionError\b|\bread-only file ?system\b|\bdenied by\b"
+    r"|\b(?:no|lack\w*|without|don.t have|do not have|didn.t have|doesn.t have"
+    r"|insufficient)\s+(?:the\s+)?(?:necessary\s+)?(?:write |read |network )?(?:permissions?|access|rights?)\b"
+    r"|\bnot (?:reachable|accessible|available|writable|readable|allowed|permitted)\b.{0,30}\b(?:from|in|within"
+    r"|inside|under) (?:this|the|my) (?:session|sandbox|environment)\b"
+    r"|\b(?:couldn.t|could not|can.t|cannot|unable to)\b.{0,80}?\b(?:because|since|due to|as"
+    r"|owing to)\b.{0,80}?\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|writable|refused"
+    r"|blocked|allowed)\b"
+    r"|\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|blocked)\b.{0,80}?\b(?:couldn.t"
+    r"|could not|can.t|cannot|unable to|prevent\w*|failed|fails)\b"
+    r"|\b(?:needs?|requires?)\b.{0,60}\b(?:write |read |network )?access\b.{0,60}\b(?:outside|not have|don.t have"
+    r"|beyond)\b",
+    re.IGNORECASE,
+)
+# Another language's words for the same; matched as parts of words, since endings vary.
+FOREIGN = re.compile(
+    r"verweiger|nicht erlaubt|nicht gestattet|blockiert|keine (?:schreib|lese)?(?:berechtigung|rechte)"
+    r"|schreibgeschützt|untersagt|abgelehnt|gesperrt|"
+    r"refusé|interdit|bloqué|pas autorisé|non autorisé|permission refus|lecture seule|accès refus|"
+    r"denegad|bloquead|bloquea |no permitid|no está permitid|sin permiso|permiso|rechazad|"
+    r"negad[oa]|não permitid|sem permissão|recusad|impedi[du]|"
+    r"negat[oa]|bloccat|non consentit|non permess|rifiutat|vietat|"
+    r"geweigerd|geblokkeerd|niet toegestaan|geen toegang|geen rechten|"
+    r"odmow|odmów|zablokow|zabronion|brak (?:dostępu|uprawnień)|niedozwolon|"
+    r"отказ|запре[щт]|заблокир|не разреш|нет прав|не позвол|недоступ|"
+    r"відмовлен|заборон|заблок|"
+    r"nekad|nekas|blockera|inte tillåt|nægtet|blokeret|ikke tillad|avvist|ikke tillatt|nektet|evätty|estet|kielletty|"
+    r"zamítnut|zablokov|nepovolen|odepřen|"
+    r"engellen|reddedil|izin ver|izin yok|"
+    r"拒绝|拒絕|被阻止|阻止了|不允许|不允許|禁止|沙箱|沙盒|无权|無權|没有权限|沒有權限|权限不足|權限不足|受限|"
+    r"サンドボックス|拒否|許可され|権限がな|ブロックされ|制限により|禁止され|"
+    r"거부|차단|권한이 없|샌드박스|허용되지|금지|"
+    r"từ chối|bị chặn|không được phép|ditolak|diblokir|tidak diizinkan|รับการปฏิเสธ|ถูกบล็อก|मना कर|अनुमति नहीं|رفض"
+    r"|محظور|נדח|נחסם",
+    re.IGNORECASE,
+)
+FOREIGN_FALSE = re.compile(
+    r"\bwenn\b|\bfalls\b|\bsobald\b|\bsi (?!no se pudo)|\bse (?:o|a) \w+ (?:bloque|neg)|\bjeśli\b|\bесли\b|\bkdyby"
+    r"|\bals de\b|如果|若|假如|もし|場合|만약|"
+    r"behoben|gelöst|resuelto|arreglad|corrigé|résolu|risolt|opgelost|naprawion|исправ|已修复|已解决|已解決|修正しました|解決しました|수정했"
+    r"|해결",
+    re.IGNORECASE,
+)
+# What takes a report back.
+CONDITION = re.compile(
+    r"\b(?:if|unless|whenever|in case|should (?:the|this|it|you|that|any)|would (?:be |get |have been )?(?:block|den"
+    r"|refus|reject|prevent|need)\w*|"
+    r"might|may (?:be|get|need|fail)|could be|can be (?:block|den|refus)\w*|suppose|in general|typically|normally"
+    r"|usually|often|once you|when (?:the|a|an|you|users?|it)|"
+    r"by default|so that|to avoid|avoids?|in order to|tells? you|lets you|let me know|make sure|ensure|as long as"
+    r"|e\.g\.|for example)\b",
+    re.IGNORECASE,
+)
+RESOLVED = re.compile(
+    r"\b(?:but|and|which|now|since|then|it)\b.{0,60}?\b(?:now works?|works? now|now passes|passes now|it works"
+    r"|they work|went through|is gone|are gone|no longer|succeeded|succeeds|is fixed|"
+    r"is (?:now )?(?:allowed|writable|in place|resolved)|after (?:your|the) (?:grant|approval|change))\b"
+    r"|\bafter (?:your|the) grant\b|\bafter you (?:granted|allowed|approved|added|widened)\b|\bno longer\b"
+    r"|\bnow (?:works|passes|succeeds|allowed|writable|permitted)\b"
+    r"|\b(?:I|I've|I have|we)(?:'ve|’ve)? (?:also )?(?:fixed|resolved|corrected|repaired|solved|addressed|removed"
+    r"|eliminated|worked out)\b|\b(?:fixed|resolved|solved) the\b"
+    r"|\b(?:that|this|it) (?:is|was|has been) (?:now )?(?:fixed|resolved|solved)\b|\bgrant(?:ed)? (?:it|that"
+    r"|access) and\b",
+    re.IGNORECASE,
+)
+NEGATED = re.compile(
+    r"\b(?:no|not any|without(?: any)?|zero|never (?:saw|hit|met|got))\s+(?:\w+\s+){0,2}?(?:denials?|refusals?"
+    r"|permission (?:errors?|problems?|issues?)|blocks?|blocked|errors?|restrictions?)\b"
+    r"|\bnothing (?:was|is|has been|got) (?:\w+ )?(?:blocked|denied|refused|rejected)\b|\b(?:wasn.t|weren.t|isn.t"
+    r"|not) (?:blocked|denied|refused|rejected|restricted)\b|\bnone (?:was|were) (?:blocked|denied|refused)\b",
+    re.IGNORECASE,
+)
+PERSON = re.compile(
+    r"\byou (?:have |had |'ve )?(?:denied|refused|rejected|declined|blocked|disallowed|cancel\w+|interrupted|said no"
+    r"|did(?:n.t| not) (?:approve|allow|want|grant|permit|confirm))\b|\b(?:denied|refused|rejected|declined|cancelled"
+    r"|interrupted|blocked) by (?:you|the user)\b"
+    r"|\bthe user (?:denied|refused|rejected|declined)|\byour (?:denial|refusal|rejection|permission (?:rules?"
+    r"|settings)|settings|deny rules?|hooks?)\b|\brequires? (?:your )?(?:approval|confirmation|permission from you)\b"
+    r"|\bneeds? your (?:approval|confirmation|permission)\b"
+    r"|\b(?:claude code|claude)(?:.s)? (?:own )?(?:permission|rules?|settings)|\b(?:permission|deny|ask) (?:rules?"
+    r"|mode|prompt|dialog)\b|\bdon.t ask mode\b|\bplan mode\b|\b(?:pre|post)tooluse\b|\bhook (?:blocked|denied"
+    r"|rejected|refused)",
+    re.IGNORECASE,
+)
+MYSELF = re.compile(
+    r"\bI (?:have |had |'ve )?(?:refuse|refused|decline|declined|won.t|will not|would rather not|chose not"
+    r"|decided not|did(?:n.t| not) want|deliberately|blocked|denied|rejected|am not going)\b(?! (?:access|permission))",
+    re.IGNORECASE,
+)
+REMOTE = re.compile(
+    r"\b(?:by|from|on) (?:git(?:hub|lab)|bitbucket|the (?:remote|server|registry|api|upstream|host|proxy|database"
+    r"|cluster|bucket|provider|service|app|browser|linter|compiler|type checker|reviewer)|aws|s3|npm|pypi|azure|gcp"
+    r"|google|slack|jira|cloudflare|kubernetes|postgres\w*|mysql|redis)\b"
+    r"|\b(?:git(?:hub|lab)|bitbucket|the (?:remote|server|registry|api|upstream|proxy|database|cluster|bucket"
+    r"|provider|reviewer|website|site)|aws|s3|npm|pypi)(?: server| registry| api)? (?:\w+ )?(?:rejected|refused"
+    r"|denied|blocked|returned|responded|answered|says|said|requires)\b"
+    r"|\b(?:401|403|407|429)\b|\btokens?\b|\bcredentials? (?:are|is|were|was) (?:invalid|expired|wrong)|\bscope\b"
+    r"|\bbranch protection|\bprotected branch|\bpublickey|\bpublic key|\bauthenticat\w+|\bunauthori[sz]ed"
+    r"|\blog(?:ged)? ?in\b|\bIAM\b"
+    r"|\bconnection refused|\bconnection was refused|\brefused (?:the )?connections?|\bECONNREFUSED"
+    r"|\bnothing (?:is )?listening|\brate limit|\bfirewall\b|\bCORS\b|\bAccessDenied\b|\bfor (?:table|relation|role"
+    r"|user)\b",
+    re.IGNORECASE,
+)
+PROGRAM = re.compile(
+    r"\b(?:tests?|specs?|test suite|fixture|mocks?|functions?|methods?|class|endpoints?|handlers?|middleware"
+    r"|validators?|parsers?|routes?|components?|helpers?|the code|error handling|error message|exception handling|"
+    r"docs?|documentation|readme|changelog|comments?|scripts?|programs?|application|commands? line|other users|issue"
+    r"|ticket|bug|stack trace|logs?|log file|log line|type|types"
+    r"|regex|schema|snippet|example|script now|feature|users? (?:get|see|who|without|with|can|cannot|are))\b",
+    re.IGNORECASE,
+)
+PROGRAM_ACTS = re.compile(
+    r"\b(?:now|correctly|properly|should|will|would|must|always) (?:return|raise|throw|show|print|log|reject|refuse"
+    r"|deny|block|handle|report|check|get|be)\w*\b|"
+    r"\b(?:handles?|handling|returns?|raises?|throws?|catch(?:es)?|checks? for|asserts?|covers?|simulates?|expects?"
+    r"|mentions?|says?|describes?|explains?|shows?|contains?|reads?:|reported|documents?|documented|logs?|rejects?"
+    r"|renders?|prints?|displays?)\b|"
+    r"\b(?:added|add|implemented|wrote|updated|rewrote|refactored|changed|renamed|extended|improved|documented)\b",
+    re.IGNORECASE,
+)
+FIRST_PERSON = re.compile(
+    r"\b(?:I|we)\b.{0,30}?\b(?:couldn.t|could not|can.t|cannot|was(?:n.t| not) able|am not able|was unable|am unable"
+    r"|tried|attempted|got|hit|ran into|stopped|failed)\b|\bmy (?:attempt|write|read|command|call)",
+    re.IGNORECASE,
+)
+QUESTION = re.compile(r"\?\s*[\"')*_]*$")
+ADVICE = re.compile(
+    r"^\W*(?:run|use|try|check|grant|please|to (?:fix|solve|allow|grant|reproduce)|you (?:can|could|may|should|need"
+    r"|must|will|might)|note that (?:if|when)|next:|next step)\b",
+    re.IGNORECASE,
+)
+QUOTE_LINE = re.compile(r"^\s*(?:>|\||```|\$ |#!)")
+
+NET = re.compile(
+    r"\b(?:port|tcp|udp|socket|network|connect\w*|reach\w*|ssh|http|dns|host|listen\w*|bind|localhost|fetch|download"
+    r"|push(?:ing)?|pull|internet|outbound|registry)\b|端口|網路|网络|ネットワーク|ポート|네트워크|포트|сет|порт|"
+    r"netzwerk|réseau|puerto|\bred\b",
+    re.IGNORECASE,
+)
+SOCKET = re.compile(
+    r"\b(?P<name>(?:docker|podman|ssh[- ]agent|gpg[- ]agent|unix|x11|wayland|dbus|containerd)(?: daemon)? socket)\b"
+    r"|\.sock\b",
+    re.IGNORECASE,
+)
+EXECUTING = re.compile(
+    r"\b(?:execut\w*|run(?:ning)?|launch\w*|start(?:ing)?|spawn\w*|invok\w*)\b|執行|执行|実行|실행|выполн|запус|ausführ"
+    r"|exécut|ejecut",
+    re.IGNORECASE,
+)
+READING = re.compile(
+    r"\b(?:read(?:ing|able)?|open(?:ing)?|list(?:ing)?|load(?:ing)?|view(?:ing)?|see|inspect\w*|access(?:ing)?|cat"
+    r"|look at|parse)\b|读|讀|読|읽|"
+    r"чита|прочит|lesen|gelesen|lire|leer|ler|leggere|lezen|odczyt|číst|okuma|läsa",
+    re.IGNORECASE,
+)
+WRITING = re.compile(
+    r"\b(?:writ\w+|wrote|creat\w+|sav\w+|modif\w+|updat(?:e|ing)|delet\w+|remov\w+|install\w*|edit\w*|mkdir|append\w*"
+    r"|mov(?:e|ing)|copy(?:ing)?|cache|lock\w*|commit\w*|put)\b|"
+    r"写|寫|書|쓰기|쓸|저장|創建|创建|запис|пис|созда|schreib|anleg|écri|créer|escrib|crear|escrev|criar|scriv|creare|schrijv"
+    r"|zapis|tworz|zápis|vytvo|yaz|skriv",
+    re.IGNORECASE,
+)
+PORT_HOST = re.compile(
+    r"\bport\s+(?P<port1>\d{1,5})\s+(?:to|on|at|of)\s+[`'\"]?(?P<host1>[\w.-]+\.\w+|localhost|\d+(?:\.\d+){3})|"
+    r"[`'\"]?(?P<host2>[A-Za-z0-9][\w-]*(?:\.[\w-]+)+|localhost)[`'\"]?,?\s+(?:on |at |\()?port\s+(?P<port2>\d{1,5})|"
+    r"(?<![\w/.])(?P<host3>\d{1,3}(?:\.\d{1,3}){3}|localhost|[A-Za-z][\w-]*(?:\.[\w-]+)+"
+    r"|\[[0-9a-f:]+\]):(?P<port3>\d{2,5})\b"
+)
+PORT = re.compile(r"\bport\s+(\d{1,5})\b|(?:端口|ポート|포트)\s?(\d{1,5})|(?<!\w):(\d{4,5})\b", re.IGNORECASE)
+HOSTNAME = re.compile(
+    r"(?<![\w/.@~-])((?:[A-Za-z0-9-]+\.)+(?:com|org|net|io|dev|internal|local|example|invalid|test|sh|ai|app|co|cloud"
+    r"|edu|de|fr|uk))\b(?![/\w])"
+)
+PATH = re.compile(
+    r"(?<![\w/.:~$-])((?:~|\.{1,2})?/[^\s`'\"<>()\[\]{},;:|*。，、）」』「『！？（“”‘’«»]+|~/?(?=[\s`'\"),.;]))"
+)
+RELATIVE = re.compile(
+    r"`([\w@%+=.~-]*(?:[./][\w@%+=.~-]+)+/?)`|(?<![\w/.@-])(\.[A-Za-z][\w-]*(?:/[\w.@-]+)*"
+    r"|[\w@-]+(?:/[\w.@-]+)+)(?=[\s`'\"),.;:]|$)"
+)

@@ -1,0 +1,131 @@
+"""Refusals told without any error's name: "is not writable", "could not open database", curl's exit 7.
+
+Much weaker than an error: believed only where the policy refuses exactly what the sentence names, and no other
+cause is given beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nd7core.attribution import forms, nearby, network, paths
+from nd7core.attribution.content import Content
+from nd7core.attribution.finding import Finding, Told
+from nd7core.attribution.guess import guessed
+from nd7core.attribution.judge import Judge
+
+_SENTENCE = re.compile(
+    r"\b(?:is not|isn.t|not|un) ?writ(?:e)?able\b|\bno write (?:access|permission)|\bdon.t have write permission"
+    r"|\bgrant write permission|"
+    r"\b(?:fail\w*|unable|cannot|could ?n[o']t|couldn’t|can.t|could not|error)\b.{0,80}?"
+    r"\b(?:creat\w*|writ\w*|open\w*|mak(?:e|ing)|sav\w*|lock\w*|remov\w*|delet\w*|updat\w*|access\w*|renam\w*"
+    r"|stor\w*)\b",
+    re.IGNORECASE,
+)
+_NO_PATH = re.compile(
+    r"readonly database|unable to open database|Failure writing output|Cannot write|disk I/O error|E212:"
+    r"|could not be opened for writing",
+    re.IGNORECASE,
+)
+_OTHER_CAUSE = re.compile(
+    r"no such file|not found|does not exist|doesn.t exist|file exists|not a directory|is a directory|already exists"
+    r"|no space|invalid|timed out|"
+    r"connection refused|text file busy|not empty|resource busy|too many|too long|corrupt|malformed|no route"
+    r"|reset by peer|syntax|unknown|"
+    r"ENOENT|EEXIST|ENOTDIR|EISDIR|ENOSPC|ECONN|EBUSY|ENOTEMPTY|ETIMEDOUT|EADDRINUSE|in use|is locked|being held",
+    re.IGNORECASE,
+)
+_CURL = re.compile(r"Failed to connect to (?P<host>\S+) port (?P<port>\d{1,5})\b")
+_REFUSED = re.compile(r"connection refused|ECONNREFUSED|timed out|no route to host", re.IGNORECASE)
+_READ = re.compile(r"\b(?:read|load|open file|open)\b", re.IGNORECASE)
+
+
+def without_error(lines: Sequence[str], judge: Judge, content: Content) -> Iterator[Finding]:
+    """The findings that rest on a sentence and the policy, at most a handful."""
+    given = 0
+    whole_refused = any(_REFUSED.search(line) for line in lines[:200])
+    for index, line in enumerate(lines):
+        if given >= 8:
+            return
+        if not line or len(line) > 2000:
+            continue
+        if "onnect" in line:
+            found = _CURL.search(line)
+            if found and not whole_refused and not content.merely_shown(line, None):
+                port = int(found["port"])
+                if 0 < port < 65536 and not judge.rules.connects(found["host"], port):
+                    given += 1
+                    yield Finding(
+                        line,
+                        "",
+                        "network",
+                        (),
+                        found["host"],
+                        port,
+                        "network",
+                        forms.program_of(line),
+                        index,
+                        "connect",
+                    )
+                    continue
+        finding = _sentence(lines, index, judge)
+        if finding is not None and not content.merely_shown(line, finding) and content.of_finding(finding) is None:
+            given += 1
+            yield finding
+
+
+def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
+    line = lines[index]
+    if not _SENTENCE.search(line) and not _NO_PATH.search(line):
+        return None
+    near = " ".join(lines[index : index + 3])[:3000]
+    if _OTHER_CAUSE.search(near) or content_other(line):
+        return None
+    program = forms.program_of(line)
+    named = _paths(lines, index)
+    rest = line
+    for path in named:
+        rest = rest.replace(path, " ")
+    operation: Told = "" if _READ.search(rest) else "write"
+    refused = tuple(path for path in named if _refused(judge, path, program, operation))
+    if refused:
+        return Finding(line, "", "path", refused, "", 0, operation, program, index)
+    if (
+        not named
+        and _NO_PATH.search(line)
+        and (guess := guessed(judge.commands, judge.rules, judge.home, judge.platform))
+    ):
+        return Finding(line, "", "path", (guess,), "", 0, "write", program, index)
+    return None
+
+
+def content_other(line: str) -> bool:
+    """Whether a sentence is a remote's or a program's own."""
+    from nd7core.attribution import others
+
+    return others.of_line(line) is not None
+
+
+def _refused(judge: Judge, printed: str, program: str, operation: str) -> bool:
+    path = judge.resolve(printed, program)
+    if not path.startswith("/"):
+        return False
+    if judge.rules.hidden(path):
+        return True
+    return judge.rules.refuses("write", path) and not paths.system_owned(path, judge.home, judge.platform)
+
+
+def _paths(lines: Sequence[str], index: int) -> tuple[str, ...]:
+    line = lines[index]
+    found = [text for _, _, text in paths.quoted(line) if paths.looks_like_path(text)]
+    if not found:
+        found = list(nearby.lonely(line))
+    if not found and index + 1 < len(lines) and line.rstrip().endswith(":"):
+        found = list(nearby.lonely(lines[index + 1]))
+    return tuple(found[:3])
+
+
+def about(line: str) -> bool:
+    """Whether a sentence is about the network."""
+    return bool(network.WORDS.search(line))
