@@ -23,7 +23,7 @@ class Row:
     Attributes:
         id: stays the same while state and count change.
         ts, first_ts: of the latest and of the first time, nanoseconds since the epoch.
-        session: key of its `SessionRow`.
+        session_id: the agent's own, which names the log; the store knows whose it is.
         nd7_session: pid of the `nd7 run` that it belongs to, or None in a log of others.
         tool: the agent's tool, or "" for words of the agent's.
         command: what was run, what another tool was asked to do, or what the agent said.
@@ -35,7 +35,6 @@ class Row:
 
     id: str
     ts: int
-    session: str
     session_id: str
     tool: str
     command: str

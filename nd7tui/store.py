@@ -45,6 +45,7 @@ class Store:
         self.caught_up = False
         self.version = 0
         self.now = 0
+        self._keys: dict[str, str] = {}
         self._index: dict[str, int] = {}
         self._place: dict[str, int] = {}
 
@@ -54,10 +55,7 @@ class Store:
         """Take over what the ingest thread found.  Returns the rows that are new (not merely changed)."""
         self.now = now
         if batch.sessions is not None:
-            self.sessions = {session.key: session for session in batch.sessions}
-            if self.only and self.only not in self.sessions:
-                self.only = ""
-                self.refilter()
+            self._take_sessions(batch.sessions)
         self.faults = (self.faults + batch.faults)[-200:]
         self.caught_up = self.caught_up or batch.caught_up
         fresh = self._merge(batch.rows)
@@ -65,6 +63,17 @@ class Store:
             self._drop(len(self.rows) - KEPT + DROP_AT_ONCE)
         self.version += 1
         return fresh
+
+    def _take_sessions(self, sessions: tuple[SessionRow, ...]) -> None:
+        keys = self._keys
+        self.sessions = {session.key: session for session in sessions}
+        self._keys = {session_id: session.key for session in sessions for session_id in session.session_ids}
+        if self.only and self.only not in self.sessions:
+            log = next((session_id for session_id, key in keys.items() if key == self.only), "")
+            self.only = self._keys.get(log, "")
+            self.refilter()
+        elif self.only and keys != self._keys:
+            self.refilter()
 
     def _merge(self, rows: Iterable[Row]) -> list[Row]:
         fresh: list[Row] = []
@@ -109,9 +118,9 @@ class Store:
 
     def shows(self, row: Row) -> bool:
         """Whether the row passes the switches and the filter."""
-        if row.source in self.hidden or (self.only and row.session != self.only):
+        if row.source in self.hidden or (self.only and self.key_of(row) != self.only):
             return False
-        return self.filter(row, self.session_name(row.session), self.now)
+        return self.filter(row, self.session_name(self.key_of(row)), self.now)
 
     def refilter(self) -> None:
         """Make the list in view anew."""
@@ -141,17 +150,21 @@ class Store:
                     total.update(session.counts)
             return total
         for row in self.rows:
-            if (not self.only or row.session == self.only) and self.filter(
-                row, self.session_name(row.session), self.now
+            if (not self.only or self.key_of(row) == self.only) and self.filter(
+                row, self.session_name(self.key_of(row)), self.now
             ):
                 total[row.source] += 1
         return total
 
     # -- sessions ------------------------------------------------------------------------------------------------
 
+    def key_of(self, row: Row) -> str:
+        """The key of a row's session: found by the log, for a session that ends gets another key."""
+        return self._keys.get(row.session_id, f"log:{row.session_id}")
+
     def session_of(self, row: Row) -> SessionRow | None:
         """The session of a row."""
-        return self.sessions.get(row.session)
+        return self.sessions.get(self.key_of(row))
 
     def session_name(self, key: str) -> str:
         """The name of a session, unescaped."""

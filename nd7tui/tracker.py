@@ -175,7 +175,6 @@ class Track:
             id=denial.id,
             ts=denial.last_ts,
             first_ts=denial.ts,
-            session=self.key,
             session_id=self.session_id,
             tool="" if isinstance(event, AgentWords) else denial.tool,
             command=command[:COMMAND_LIMIT],

@@ -44,7 +44,7 @@ class Moment(Page):
 
     def crumbs(self) -> list[str]:
         row = self.row
-        name = self.dash.store.session_name(row.session) if row else ""
+        name = self.dash.store.session_name(self.dash.store.key_of(row)) if row else ""
         return ["nd7", name, "denial"] if name else ["nd7", "denial"]
 
     def _text(self, width: int) -> list[Line]:

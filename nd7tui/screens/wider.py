@@ -96,7 +96,7 @@ class Wider(Page):
         return True
 
     def crumbs(self) -> list[str]:
-        return ["nd7", self.dash.store.session_name(self.row.session), "grant"]
+        return ["nd7", self.dash.store.session_name(self.dash.store.key_of(self.row)), "grant"]
 
     # -- in the worker --------------------------------------------------------------------------------------------
 

@@ -75,13 +75,11 @@ def sessions() -> tuple[SessionRow, ...]:
 
 def rows() -> list[Row]:
     """One of each kind, oldest first."""
-    api, shop = "pid:4242", "pid:5150"
     src = f"{HOME}/src/api-server"
     return [
         Row(
             "3f0c/1",
             START + 30 * SECOND,
-            api,
             "3f0c",
             "Bash",
             "uv sync --frozen",
@@ -109,7 +107,6 @@ def rows() -> list[Row]:
         Row(
             "3f0c/2",
             START + 95 * SECOND,
-            api,
             "3f0c",
             "Bash",
             "pip download httpx",
@@ -136,7 +133,6 @@ def rows() -> list[Row]:
         Row(
             "77aa/1",
             START + 200 * SECOND,
-            shop,
             "77aa",
             "Bash",
             "curl -sS http://127.0.0.1:3000/health",
@@ -163,7 +159,6 @@ def rows() -> list[Row]:
         Row(
             "3f0c/3",
             START + 260 * SECOND,
-            api,
             "3f0c",
             "Bash",
             "pytest -q",
@@ -179,7 +174,6 @@ def rows() -> list[Row]:
         Row(
             "3f0c/4",
             START + 300 * SECOND,
-            api,
             "3f0c",
             "Write",
             f"{HOME}/.config/starship.toml",
@@ -206,7 +200,6 @@ def rows() -> list[Row]:
         Row(
             "3f0c/5",
             START + 420 * SECOND,
-            api,
             "3f0c",
             "Bash",
             "make release",
@@ -233,7 +226,6 @@ def rows() -> list[Row]:
         Row(
             "3f0c/6",
             START + 610 * SECOND,
-            api,
             "3f0c",
             "",
             "I could not write to /etc/hosts because the sandbox denied it.",

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from nd7tui.filters import FilterError, parse
 
 ROWS = tui_rows.rows()
-NAMES = {"pid:4242": "api-server", "pid:5150": "webshop"}
+NAMES = {"3f0c": "api-server", "77aa": "webshop"}
 
 
 def ids(text: str) -> list[str]:
     found = parse(text)
-    return [row.id for row in ROWS if found(row, NAMES[row.session], tui_rows.NOW)]
+    return [row.id for row in ROWS if found(row, NAMES[row.session_id], tui_rows.NOW)]
 
 
 @pytest.mark.parametrize(
