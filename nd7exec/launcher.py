@@ -1,4 +1,4 @@
-"""Writes `<state>/bin/nd7-exec` and `nd7-record`: the client, compiled, in one file that no session can write.
+"""Writes `<state>/bin/nd7-exec`, `nd7-shell` and `nd7-record`: the client, compiled, where no session can write.
 
 The file starts `python -IS`, which reads no environment, no site-packages and no user's directory, and holds the client
 as marshalled code: parsing 250 lines of source took a third of the client's own time.  Code of another Python's
@@ -20,9 +20,16 @@ LONGEST_SHEBANG = 120  # BINPRM_BUF_SIZE is 256 since Linux 5.1, 128 before, and
 
 @dataclass(frozen=True, slots=True)
 class Launchers:
-    """Absolute paths of the two programs."""
+    """Absolute paths of the programs.
+
+    Attributes:
+        execute: `nd7-exec -c COMMAND`.
+        prefix: the same with COMMAND as the only argument, for agents that put one program's name before a command.
+        record: the hook.
+    """
 
     execute: str
+    prefix: str
     record: str
 
 
@@ -35,17 +42,18 @@ def interpreter() -> str:
 
 
 def write(state: str) -> Launchers:
-    """Write both launchers and the source below `state`, each only if it differs.  Raises OSError."""
+    """Write the launchers and the source below `state`, each only if it differs.  Raises OSError."""
     directory = os.path.join(state, "bin")
     os.makedirs(directory, mode=0o700, exist_ok=True)
     os.chmod(directory, 0o700)
-    found = Launchers(os.path.join(directory, "nd7-exec"), os.path.join(directory, "nd7-record"))
+    found = Launchers(*(os.path.join(directory, name) for name in ("nd7-exec", "nd7-shell", "nd7-record")))
     source = Path(client.__file__).read_bytes()
     copy = os.path.join(directory, "client.py")
     _put(copy, source, 0o600)
     code = marshal.dumps(compile(source, "nd7-exec", "exec", dont_inherit=True, optimize=2))
     for path, call in (
         (found.execute, f"g['launched'](sys.argv[1:], {found.record!a})"),
+        (found.prefix, f"g['launched'](['-c', *sys.argv[1:]], {found.record!a})"),
         (found.record, "g['record']()"),
     ):
         _put(path, _text(code, copy, call, path).encode("ascii"), 0o700)
