@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from nd7core import sessions, standing
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical, within
-from nd7core.policy import build, credentials, decide
+from nd7core.policy import always_unwritable, build, decide, hidden
 from nd7core.record import Grant, Record, Scope
 from nd7core.survey import dangers
 from nd7core.text import safe_path
@@ -126,7 +126,7 @@ def command_line(verb: str, pid: int, path: str, grant: Grant | None = None, *, 
 def check(record: Record, path: str) -> Refusal | None:
     """Whether a canonical path may be granted to a session; None where nothing speaks against it."""
     shown = safe_path(path)
-    for secret in credentials(record.home):
+    for secret in hidden(record):
         if within(path, secret):
             if secret == record.nd7:
                 return Refusal(f"{shown} is nd7's own: no session may change its policy", False, "nd7")
@@ -147,9 +147,7 @@ def check(record: Record, path: str) -> Refusal | None:
         return Refusal(f"{shown} would open nearly everything", True, "root")
     if os.path.dirname(path) in ("/home", "/Users"):
         return Refusal(f"{shown} is somebody's whole home", True, "root")
-    inside = [
-        kept for kept in (*credentials(record.home), record.state, *record.protected) if kept and within(kept, path)
-    ]
+    inside = [kept for kept in always_unwritable(record) if within(kept, path)]
     if inside:
         return Refusal(
             f"{shown} holds {safe_path(inside[0])}, which would stay unwritable in it", True, "holds-protected"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nd7core.errors import Nd7Error
 
@@ -58,7 +58,9 @@ def places(environ: Mapping[str, str] = os.environ) -> Places:
         ) from None
     if not os.path.isabs(home):
         raise PathError("the home directory in the password database is not an absolute path")
-    return places_of(os.path.realpath(home), state_home=environ.get("XDG_STATE_HOME", ""))
+    found = places_of(os.path.realpath(home), state_home=environ.get("XDG_STATE_HOME", ""))
+    # Canonical: the policy guards the state directory by this name.
+    return replace(found, state=os.path.realpath(found.state))
 
 
 def canonical(path: str, *, cwd: str | None = None) -> str:

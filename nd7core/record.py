@@ -71,6 +71,7 @@ class Record:
         writable: subtrees that the agent needs, beside the project and tmp.
         writable_files: files that may be written but not replaced.
         protected: stay unwritable whatever else says so (the agent's settings).
+        hidden: neither readable nor writable, beside `~/.ssh`, `~/.aws` and `~/.nd7`: what those link to.
         enforced: what the kernel enforces, by part ("files": "landlock 7 + namespace").
         gaps: events that the hooks did not deliver.
         canary: the last self-test's outcome.
@@ -99,6 +100,7 @@ class Record:
     gaps: int = 0
     canary: dict[str, Any] = field(default_factory=dict, hash=False)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
+    hidden: tuple[str, ...] = ()
 
     @property
     def nd7(self) -> str:
@@ -116,7 +118,7 @@ class Record:
 
 
 _PATHS = ("project", "home", "state", "tmp", "exit")
-_PATH_LISTS = ("writable", "writable_files", "protected")
+_PATH_LISTS = ("writable", "writable_files", "protected", "hidden")
 _DETAILS = "grant_details"
 
 
@@ -282,6 +284,7 @@ def from_json(data: bytes) -> Record:
         writable=tuple(_path(value, "writable") for value in _items(loaded, "writable")),
         writable_files=tuple(_path(value, "writable_files") for value in _items(loaded, "writable_files")),
         protected=tuple(_path(value, "protected") for value in _items(loaded, "protected")),
+        hidden=tuple(_path(value, "hidden") for value in _items(loaded, "hidden")),
         enforced=cast(dict[str, str], enforced),
         gaps=_number(loaded, "gaps"),
         canary=_table(loaded, "canary"),

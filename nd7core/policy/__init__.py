@@ -3,7 +3,7 @@
 from nd7core.policy.evaluate import Decision, decide, decide_network
 from nd7core.policy.linux import compile_linux
 from nd7core.policy.model import Filter, Policy, PolicyError, Rule, Unenforceable
-from nd7core.policy.profile import always_unwritable, build, credentials
+from nd7core.policy.profile import always_unwritable, build, credentials, hidden
 from nd7core.policy.rules import LinuxRules
 from nd7core.policy.sbpl import parse, render
 
@@ -21,6 +21,7 @@ __all__ = [
     "credentials",
     "decide",
     "decide_network",
+    "hidden",
     "parse",
     "render",
 ]

@@ -43,10 +43,15 @@ def credentials(home: str) -> tuple[str, ...]:
     return tuple(os.path.join(home, name) for name in CREDENTIALS)
 
 
+def hidden(record: Record) -> tuple[str, ...]:
+    """What no process of a session may read."""
+    return (*credentials(record.home), *record.hidden)
+
+
 def always_unwritable(record: Record) -> tuple[str, ...]:
     """What no confined process may ever write: credentials, nd7's own places, the agent's settings."""
     own = (record.state,) if record.state else ()
-    return (*credentials(record.home), *own, *record.protected)
+    return (*hidden(record), *own, *record.protected)
 
 
 class _Text:
@@ -188,5 +193,5 @@ def build(record: Record, *, grants: bool = True, now: int | None = None, platfo
         out.say("nd7's audit log")
         out.paths("deny", WRITE_ALL, "subpath", [record.state])
     out.say("credentials, and nd7's own directory")
-    out.paths("deny", (*READ_ALL, *WRITE_ALL, "process-exec"), "subpath", credentials(record.home))
+    out.paths("deny", (*READ_ALL, *WRITE_ALL, "process-exec"), "subpath", hidden(record))
     return parse(out.bytes())

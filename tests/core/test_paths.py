@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nd7core.credentials import elsewhere
 from nd7core.paths import PathError, canonical, places, places_of, within
 
 
@@ -15,6 +16,12 @@ def test_the_home_is_that_of_the_password_database() -> None:
     found = places({"HOME": "/somewhere/else"})
     assert found.home == os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir)
     assert found.sessions == found.home + "/.nd7/sessions"
+
+
+def test_the_state_directory_is_canonical(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert places({"XDG_STATE_HOME": str(tmp_path / "link")}).state == os.path.realpath(tmp_path / "real/nd7")
 
 
 @pytest.mark.parametrize(
@@ -54,3 +61,22 @@ def test_within_knows_prefixes_from_parents() -> None:
     assert not within("/a/bc", "/a/b")
     assert not within("/a", "/a/b")
     assert within("/a", "/")
+
+
+def test_where_the_credentials_really_are(tmp_path: Path) -> None:
+    root = Path(os.path.realpath(tmp_path))
+    home = root / "home"
+    for name in ("home/.aws", "home/dots/ssh", "data"):
+        (root / name).mkdir(parents=True)
+    assert elsewhere(str(home)) == ()
+    (home / ".ssh").symlink_to("dots/ssh")
+    (root / "data/id").write_text("key")
+    (home / "dots/ssh/id").symlink_to(root / "data/id")
+    (home / "dots/ssh/known_hosts").symlink_to("/etc/passwd")
+    (home / "dots/ssh/gone").symlink_to(root / "data/gone")
+    (home / "dots/ssh/all").symlink_to(home)
+    (home / ".aws/up").symlink_to("/")
+    (home / ".aws/config").write_text("")
+    (home / ".aws/here").symlink_to("config")
+    assert elsewhere(str(home)) == (f"{home}/dots/ssh", f"{root}/data/id")
+    assert elsewhere(str(root / "nobody")) == ()

@@ -291,3 +291,15 @@ def test_a_profile_that_is_not_understood_is_an_error_with_its_line(text: bytes,
     with pytest.raises(PolicyError) as caught:
         parse(text)
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_what_the_credentials_link_to_is_shut_by_its_real_name(platform: str) -> None:
+    record = replace(granted("/data"), hidden=("/data/keys", "/home/ada/dotfiles/ssh/id"))
+    policy = build(record, platform=platform)
+    for path in ("/data/keys/id", "/home/ada/dotfiles/ssh/id"):
+        assert not decide(policy, "read", path).allowed
+        assert not decide(policy, "write", path).allowed
+    assert decide(policy, "write", "/data/x").allowed
+    if platform == "linux":
+        assert set(record.hidden) <= set(compile_linux(policy).hidden)

@@ -33,6 +33,7 @@ WHOLE = Record(
     enforced={"files": "landlock"},
     gaps=1,
     canary={"state": "enforcing"},
+    hidden=("/k",),
     extra={"future": {"x": [1]}},
 )
 
