@@ -16,6 +16,7 @@ A turn is one assistant message:
     {"text": "..."}                                   text, then end_turn
     {"text": "...", "tools": [{"name": "Bash", "input": {...}}, ...]}
     {"tools": [...], "delay": 1.5}                    wait first
+    {"tools": [...], "until": event.wait}             wait until the test says so
     {"error": {"status": 529, "type": "overloaded_error", "message": "..."}}
 
 ``agents`` scripts are for subagents: a conversation whose FIRST user message
@@ -169,6 +170,8 @@ class Handler(BaseHTTPRequestHandler):
         s.log(rec)
         if turn.get("delay"):
             time.sleep(turn["delay"])
+        if turn.get("until"):
+            turn["until"]()
         if "error" in turn:
             e = turn["error"]
             return self.send_json(
