@@ -118,6 +118,8 @@ def table(policy: Policy, operation: str) -> Table:
         found = Table()
         for allow, line, what in clauses(policy, operation):
             found.add(allow, line, what)
+        # Rules mostly name the members of a class together: one index for all that are alike, asked once.
+        found = next((other for other in policy.tables.values() if other == found), found)
         policy.tables[operation] = found
     return found
 
@@ -171,22 +173,36 @@ def decide(policy: Policy, operation: str, path: str) -> Decision:
             reading = _single(policy, "file-read-data", path)
             return decision if reading.allowed else reading
         return decision
-    by_class = table(policy, operation).last(path)
-    deciding: Decision | None = None
-    for member in members:
-        # Most members have no rule of their own in an allow and one in a deny: ask only what can differ.
-        index = table(policy, member)
+    of_class = table(policy, operation)
+    by_class = of_class.last(path)
+    deciding = of_class, by_class
+    for index in _groups(policy, operation, members):
         number = index.last(path) if index.allows else -1
-        if number >= 0:
-            deciding = Decision(index.allows[number], index.lines[number], policy.text_of(index.lines[number]))
-        elif by_class >= 0:
-            index = table(policy, operation)
-            deciding = Decision(index.allows[by_class], index.lines[by_class], policy.text_of(index.lines[by_class]))
-        else:
-            deciding = _default(policy)
-        if not deciding.allowed:
+        deciding = (index, number) if number >= 0 else (of_class, by_class)
+        if not _allows(policy, *deciding):
             break
-    return deciding or _default(policy)
+    index, number = deciding
+    if number < 0:
+        return _default(policy)
+    line = index.lines[number]
+    return Decision(index.allows[number], line, policy.text_of(line))
+
+
+def _allows(policy: Policy, index: Table, number: int) -> bool:
+    return index.allows[number] if number >= 0 else policy.default_allow
+
+
+def _groups(policy: Policy, operation: str, members: tuple[str, ...]) -> tuple[Table, ...]:
+    """The distinct indexes of a class's members, in the members' order."""
+    found = policy.groups.get(operation)
+    if found is None:
+        distinct: list[Table] = []
+        for member in members:
+            index = table(policy, member)
+            if not any(index is other for other in distinct):
+                distinct.append(index)
+        found = policy.groups[operation] = tuple(distinct)
+    return found
 
 
 def _check(operation: str) -> None:

@@ -99,6 +99,8 @@ class Policy:
     source: bytes = field(default=b"", compare=False, repr=False)
     tables: dict[str, Table] = field(default_factory=dict, compare=False, repr=False)
     """Indexes by operation, made by `evaluate` when first asked."""
+    groups: dict[str, tuple[Table, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """For a class, the distinct indexes of its members."""
     lines: list[str] = field(default_factory=list, compare=False, repr=False)
     """The text's lines, stripped; made when first asked for."""
 
