@@ -79,6 +79,16 @@ def kept_trees() -> list[str]:
     return [path for path in wanted if not any(path.startswith(other + "/") for other in wanted)]
 
 
+def closed_above(paths: list[str]) -> set[str]:
+    """The outermost directories above some paths that the users of worlds could not pass through."""
+    found = set()
+    for path in paths:
+        above = [parent for parent in reversed(Path(path).parents) if not parent.stat().st_mode & 0o001]
+        if above and os.getuid() == 0:
+            found.add(str(above[0]))
+    return found
+
+
 class World:
     """One mount and network namespace with a user, a home and a project in it.  Use the `world` fixture."""
 
@@ -91,6 +101,8 @@ class World:
         self.root = os.getuid() == 0
         self.uid = free_uid() if self.root else os.getuid()
         self.gid = self.uid if self.root else os.getgid()
+        # A session may write its temp directory, so nd7 will not run from there; a checkout in /tmp gets another.
+        self.tmp = "/var/tmp" if any(path.startswith("/tmp/") for path in kept_trees()) else "/tmp"
         self.started: list[subprocess.Popen[bytes]] = []
         self.screens: list[Terminal] = []
         self.holder, listening = self._hold()
@@ -106,13 +118,15 @@ class World:
             own_home = pwd.getpwuid(os.getuid()).pw_dir
         except KeyError:
             own_home = ""  # a uid without a line in the password database has no home to protect
-        hidden = ["/home", "/tmp"] + [own_home] * (own_home.startswith("/") and not own_home.startswith("/home/"))
+        hidden = ["/home", "/tmp", "/var/tmp", *closed_above(kept_trees())]
+        if own_home.startswith("/") and not own_home.startswith("/home/"):
+            hidden.append(own_home)
         plan = {
             "uid": self.uid,
             "gid": self.gid,
             "user": not self.root,
             "passwd": self._passwd(),
-            "hide": [path for path in hidden if os.path.isdir(path) and path not in ("/", "/home")] + ["/home"],
+            "hide": sorted({path for path in hidden if os.path.isdir(path) and path != "/"}),
             "keep": kept_trees(),
             "home": self.home,
             "files": self.files,
@@ -200,6 +214,7 @@ class World:
             "PATH": f"{self.files}/bin:/usr/local/bin:/usr/bin:/bin",
             "LANG": "C.UTF-8",
             "TERM": "xterm-256color",
+            "TMPDIR": None if self.tmp == "/tmp" else self.tmp,
             **(extra or {}),
         }
         return {name: value for name, value in values.items() if value is not None}

@@ -78,7 +78,7 @@ def main() -> None:
     enter(plan["user"], uid, gid)
     loopback_up()
     for directory in plan["hide"]:
-        hide(directory, plan["keep"], "1777" if directory == "/tmp" else "0755")
+        hide(directory, plan["keep"], "1777" if directory in ("/tmp", "/var/tmp") else "0755")
     os.makedirs(plan["home"], 0o700)
     os.makedirs(plan["files"], 0o755)
     os.chown(plan["home"], uid, gid)
