@@ -6,6 +6,7 @@ boot in which that was, it names one process for ever.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 
@@ -33,6 +34,7 @@ def _stat_fields(pid: int) -> list[bytes] | None:
     return fields if len(fields) >= 20 else None
 
 
+@functools.cache
 def _boot_id() -> str:
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)

@@ -181,12 +181,10 @@ def _unreachable(places: Places, otherwise: str) -> SessionError:
     """Why no session is to be seen: from inside one, `~/.nd7` cannot be read, by design."""
     try:
         os.close(os.open(places.nd7, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
-        empty = not os.path.lexists(places.sessions)
-    except PermissionError:
-        empty = True
-    except OSError:
-        empty = False
-    if process.looks_confined() and (empty or not os.path.lexists(places.nd7)):
+        hidden = not os.path.lexists(places.sessions)  # a mask: there is a folder, with nothing in it
+    except OSError as error:
+        hidden = isinstance(error, PermissionError)
+    if hidden and process.looks_confined():
         return SessionError(
             f"{safe_path(places.nd7)} cannot be read from inside a confined session",
             hint="a session can never widen itself: ask the person to run this in a terminal of their own",
@@ -200,7 +198,7 @@ def complain_if_hidden(places: Places) -> None:
         with _root(places):
             return
     except FileNotFoundError:
-        if process.looks_confined():
+        if os.path.lexists(places.nd7) and process.looks_confined():
             raise _unreachable(places, "no session can be seen from here") from None
     except PermissionError:
         raise _unreachable(places, f"{safe_path(places.nd7)} cannot be read") from None

@@ -147,6 +147,8 @@ def safe_path(path: str | bytes, limit: int = 1024) -> SafeText:
 
 MASKED = "[masked]"
 
+# Patterns stay text until `mask` first needs one: most programs that import this module never do, and compiling
+# them takes longer than the rest of `nd7 allow`.
 _TOKENS = (
     # (a cheap substring that must be there, the shape).  Each shape is linear: one bounded prefix, one class.
     ("sk-", r"\bsk-[A-Za-z0-9_-]{16,}"),
@@ -176,24 +178,21 @@ _PREFIXED = (
 )
 _HEADER_NAMES = r"(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token|x-amz-security-token|private-token"
 _HEADER_PROBES = ("authorization", "cookie", "x-api-key", "x-auth-token", "x-amz-security-token", "private-token")
-_HEADER = re.compile(
+_HEADER = (
     rf"(?i)((?P<open>[\"'])?\b(?:{_HEADER_NAMES})(?P<close>[\"'])?[ \t]{{0,8}}[:=][ \t]{{0,8}}(?P<value>[\"'])?)"
     r"(?(value)(?:(?!(?P=value))[^\r\n])+|(?(close)[^\r\n]+|(?(open)(?:(?!(?P=open))[^\r\n])+|[^\r\n]+)))"
 )
 _NAME_PROBES = ("secret", "token", "passw", "passphrase", "pwd", "api", "key", "credential")
-_NAMED = re.compile(
+_NAMED = (
     r"(?i)((?:secret|token|passwd|passw(?:or)?d|passphrase|pwd|api[_-]?key|access[_-]?key|private[_-]?key|signing[_-]?key"
     r"|encryption[_-]?key|credentials?)[A-Za-z0-9_-]{0,32}[\"']?[ \t]{0,8}(?:=|:)[ \t]{0,8})"
     r"(?:\"(?P<dq>[^\"\r\n]{6,4096})\"|'(?P<sq>[^'\r\n]{6,4096})'|(?P<bare>[^\s\"',;&)\]}]{6,4096}))"
 )
 _NO_SECRET = re.compile(r"(?i)(?:[0-9.]+|true|false|null|none|undefined|\$\{?[A-Za-z_].*|%[A-Za-z_]+%|<[^>]*>)\Z")
-_PEM = re.compile(
-    r"(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----).*?"
-    r"(?:(-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)|\Z)",
-    re.DOTALL,
+_PEM = (
+    r"(?s)(-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----).*?"
+    r"(?:(-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)|\Z)"
 )
-_COMPILED_TOKENS = tuple((probe, re.compile(shape)) for probe, shape in _TOKENS)
-_COMPILED_PREFIXED = tuple((probe, re.compile(shape)) for probe, shape in _PREFIXED)
 
 
 def _mask_named(match: re.Match[str]) -> str:
@@ -213,15 +212,15 @@ def mask(text: str) -> str:
     """
     lowered = text.lower()
     if "private key" in lowered:
-        text = _PEM.sub(lambda m: f"{m[1]}{MASKED}{m[2] or ''}", text)
+        text = re.sub(_PEM, lambda m: f"{m[1]}{MASKED}{m[2] or ''}", text)
     if any(probe in lowered for probe in _HEADER_PROBES):
-        text = _HEADER.sub(lambda m: m[1] + MASKED, text)
-    for probe, shape in _COMPILED_TOKENS:
+        text = re.sub(_HEADER, lambda m: m[1] + MASKED, text)
+    for probe, shape in _TOKENS:
         if probe in text:
-            text = shape.sub(MASKED, text)
-    for probe, shape in _COMPILED_PREFIXED:
+            text = re.sub(shape, MASKED, text)
+    for probe, shape in _PREFIXED:
         if probe in lowered:
-            text = shape.sub(lambda m: m[1] + MASKED, text)
+            text = re.sub(shape, lambda m: m[1] + MASKED, text)
     if any(probe in lowered for probe in _NAME_PROBES):
-        text = _NAMED.sub(_mask_named, text)
+        text = re.sub(_NAMED, _mask_named, text)
     return text

@@ -91,7 +91,7 @@ def assert_same(policy: Policy, rules: LinuxRules, path: str) -> None:
         assert allowed == (full or (in_place and member in IN_PLACE)), member
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(STRUCTURED, max_size=7), st.lists(PATHS, min_size=1, max_size=25))
 @example([rule("allow", ("file-write*",), "subpath", "/a/b")], ["/a/bc", "/a/b", "/a/b/c", "/a", "/"])
 def test_linux_is_told_exactly_what_the_policy_says(rules: list[str], paths: list[str]) -> None:
@@ -108,7 +108,7 @@ def test_linux_is_told_exactly_what_the_policy_says(rules: list[str], paths: lis
         assert_same(policy, linux, path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(ANY_RULE, max_size=4), st.lists(PATHS, min_size=1, max_size=15))
 def test_any_rules_are_enforced_exactly_or_refused(rules: list[str], paths: list[str]) -> None:
     policy = policy_of(rules)
@@ -135,7 +135,7 @@ RECORDS = st.builds(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(RECORDS, PATHS, st.booleans())
 def test_every_record_makes_a_policy_that_linux_enforces(record: Record, path: str, grants: bool) -> None:
     policy = build(record, grants=grants, platform="linux")
@@ -143,7 +143,7 @@ def test_every_record_makes_a_policy_that_linux_enforces(record: Record, path: s
     assert parse(render(policy)) == policy
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(RECORDS, PATHS, st.sampled_from(["linux", "darwin"]))
 def test_whatever_is_in_the_record_the_protected_stays_shut(record: Record, below: str, platform: str) -> None:
     policy = build(record, platform=platform)
@@ -162,7 +162,7 @@ def test_whatever_is_in_the_record_the_protected_stays_shut(record: Record, belo
         assert decide(policy, operation, below).allowed >= decide(floor, operation, below).allowed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(ANY_RULE, max_size=8), PATHS, st.sampled_from(sorted(OPERATIONS - set(CLASSES))))
 def test_the_index_decides_as_the_two_rules_read(rules: list[str], path: str, operation: str) -> None:
     """`decide` looks up tables; here are formats.md's two rules of evaluation word for word."""
@@ -189,7 +189,7 @@ def test_the_index_decides_as_the_two_rules_read(rules: list[str], path: str, op
         assert decide(policy, name, path).allowed == all(map(single, members))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(ANY_RULE, max_size=6), PATHS, st.sampled_from(["read", "write", "execute"]))
 def test_a_decision_names_the_line_it_rests_on(rules: list[str], path: str, operation: str) -> None:
     policy = policy_of(rules)
