@@ -1,0 +1,108 @@
+"""One audit log read whole, from its beginning to its end: its denials and a summary of the session."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nd7core.attribution import platform_named
+from nd7core.attribution.verdict import Source
+from nd7core.audit.frame import Damage, Frame
+from nd7core.audit.log import EVENTS
+from nd7core.audit.tail import FileFollower
+from nd7core.denials import Denial, Denials
+from nd7core.pairing import Pairing
+
+
+@dataclass(slots=True)
+class LogReading:
+    """What one log tells.
+
+    Attributes:
+        rows: denials and, with them, failures that are none of nd7's; in the order they first came.
+        offsets: where each frame begins in the file, by its number, as far as numbers are dense.
+        project: the first directory that the agent worked in.
+        damaged: how many places of the log are not as they were written.
+        error: why the log could not be read, or "".
+    """
+
+    session_id: str
+    rows: list[Denial] = field(default_factory=list)
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    frames: int = 0
+    first: int = 0
+    last: int = 0
+    project: str = ""
+    agent: str = ""
+    nd7_session: int | None = None
+    damaged: int = 0
+    gaps: int = 0
+    error: str = ""
+
+    def counts(self) -> Counter[Source]:
+        """Refusals by source, each repetition counted."""
+        counts: Counter[Source] = Counter()
+        for row in self.rows:
+            counts[row.verdict.source] += row.count
+        return counts
+
+    def offset(self, seq: int) -> int:
+        """Where a frame begins; the file's start where that is not known."""
+        return self.offsets[seq] if 0 <= seq < len(self.offsets) else 0
+
+
+def read_log(directory: str, *, home: str, platform: str = "linux", step: int = 1 << 20) -> LogReading:
+    """Read a session's log whole."""
+    reading = LogReading(os.path.basename(directory))
+    for _ in read_in_steps(directory, reading, home=home, platform=platform, step=step):
+        continue
+    return reading
+
+
+def read_in_steps(
+    directory: str, reading: LogReading, *, home: str, platform: str = "linux", step: int = 1 << 20
+) -> Iterator[int]:
+    """Read a log into `reading`, giving the bytes read so far after each part of about `step` bytes.
+
+    Never raises for what a log holds; the rows are there when the iterator ends.
+    """
+    follower = FileFollower(os.path.join(directory, EVENTS), reading.session_id)
+    pairing, denials = Pairing(), Denials(home=home, platform=platform_named(platform))
+    try:
+        while True:
+            for item in follower.poll(step):
+                if isinstance(item, Damage):
+                    reading.damaged += item.kind != "version"
+                    if item.kind == "file":
+                        reading.error = item.reason
+                    continue
+                _about(reading, item)
+                for event in pairing.feed(item):
+                    denials.feed(event)
+            if not follower.more:
+                break
+            yield follower.offset
+    finally:
+        follower.close()
+    for event in pairing.finish():
+        denials.feed(event)
+    reading.rows = denials.rows(all_failures=True)
+
+
+def _about(reading: LogReading, frame: Frame) -> None:
+    body = frame.body
+    reading.frames += 1
+    reading.first = reading.first or frame.ts
+    reading.last = max(reading.last, frame.ts)
+    if frame.seq == len(reading.offsets):
+        reading.offsets.append(frame.offset)
+    if not reading.project and type(cwd := body.get("cwd")) is str:
+        reading.project = cwd[:4096]
+    if not reading.agent and frame.source.startswith("intent:"):
+        reading.agent = frame.source[7:60]
+    if reading.nd7_session is None and type(pid := body.get("nd7_session")) is int:
+        reading.nd7_session = pid
+    reading.gaps += frame.kind == "gap"

@@ -1,0 +1,100 @@
+"""`nd7 export`: JSON, CSV and Markdown of the same denials, masked and harmless."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from nd7core.audit.log import Log, log_directory
+from nd7tui.cli import main
+from nd7tui.commands.export import code
+
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    state = tmp_path / "nd7"
+    for name, path in (("5b1d-a", "/srv/x y"), ("77aa-b", "/srv/`=1|<b>")):
+        log = Log(log_directory(str(state), name))
+        command = f"=TOKEN={SECRET} touch '{path}' \x1b[2J"
+        call = {"tool_use_id": "t", "tool_name": "Bash", "tool_input": {"command": command}}
+        output = f"Exit code 1\ntouch: cannot touch '{path}': Permission denied"
+        log.append("tool_call", {"cwd": "/home/dev/app", **call}, source="s")
+        log.append("tool_result", {"cwd": "/home/dev/app", **call, "tool_response": output, "ok": False}, source="s")
+    return state
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["export", *words])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def test_json(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys)
+    assert status == 0
+    found = json.loads(out)
+    assert {row["session"] for row in found} == {"5b1d-a", "77aa-b"}
+    assert {row["source"] for row in found} == {"kernel"}
+    assert out.isascii()
+
+
+def test_csv_has_no_formulas_and_the_same_rows(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--format", "csv")
+    header, *rows = csv.reader(io.StringIO(out, newline=""))
+    assert len(rows) == 2
+    assert header[:2] == ["time", "session"]
+    assert all(row[header.index("command")].startswith("'=") for row in rows)
+
+
+def test_markdown(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "--format", "md", "--session", "77")
+    assert out.count("\n## ") == 1
+    assert "kernel refused write" in out
+    assert "77aa-b" in out
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "md"])
+def test_no_secret_and_no_escape_gets_out(state: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    _, out, _ = run(capsys, "--format", form)
+    assert SECRET not in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize(("query", "count"), [("source:model", 0), ("x", 1), ("session:77", 1), ("project:app", 2)])
+def test_queries(state: Path, capsys: pytest.CaptureFixture[str], query: str, count: int) -> None:
+    assert len(json.loads(run(capsys, query)[1])) == count
+
+
+def test_a_query_that_cannot_be_meant(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, "source:moon")
+    assert status == 2
+    assert "no source 'moon'" in err
+
+
+def test_a_damaged_log_is_exported_as_far_as_it_goes(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(log_directory(str(state), "5b1d-a"), "events.ndjson")
+    path.write_bytes(path.read_bytes() + b"rubbish\n")
+    status, out, err = run(capsys)
+    assert status == 1
+    assert len(json.loads(out)) == 2
+    assert "5b1d-a: 1 damaged" in err
+
+
+def test_nothing_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", os.fspath(tmp_path / "none"))
+    assert json.loads(run(capsys)[1]) == []
+    assert "None." in run(capsys, "--format", "md")[1]
+
+
+def test_a_code_span_cannot_be_left() -> None:
+    assert code("a") == "`a`"
+    assert code("a`b``c") == "``` a`b``c ```"
+    assert "\n" not in code("a\nb")
