@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
@@ -21,6 +21,7 @@ from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7core.text import SafeText, safe
 from nd7tui import keys, theme
+from nd7tui.crash import Mortal
 from nd7tui.line import LastFilter
 from nd7tui.messages import Arrived, Finished, OutlookReady, StoreChanged
 from nd7tui.model import Deed, Row, SessionRow
@@ -37,7 +38,7 @@ SAID_SECONDS = 8.0
 OUTLOOKS_KEPT = 500
 
 
-class Dashboard(App[None]):
+class Dashboard(Mortal):
     """`nd7 tui`.
 
     Args:
@@ -137,7 +138,7 @@ class Dashboard(App[None]):
         self.store.now = self.now()
         if self.said is not None and time.monotonic() > self._said_until:
             self.quiet()
-        elif isinstance(self.screen, Page):
+        elif isinstance(self.screen, Page) and self.screen.is_mounted:
             self.screen.tick()
 
     # -- what is said at the bottom -------------------------------------------------------------------------------

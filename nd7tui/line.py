@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from rich.cells import cell_len, chop_cells, set_cell_size
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.strip import Strip
@@ -204,6 +204,11 @@ def indented(lines: Iterable[SafeText], by: int, role: Role) -> list[Line]:
 def blank(width: int, palette: Palette) -> Strip:
     """An empty line."""
     return Line().strip(width, palette)
+
+
+def last_words(lines: Iterable[SafeText]) -> Segments:
+    """Lines for the terminal after the dashboard has gone."""
+    return Segments([Segment(_checked(line) + "\n") for line in lines])
 
 
 class LastFilter(LineFilter):

@@ -60,36 +60,37 @@ class Main(Page):
     def __init__(self) -> None:
         super().__init__()
         self._resting: Timer | None = None
+        self.stream: RowList
+        self.session_list: RowList
+        self.detail: TextPane
+        self.card: Bar
+        self.filter_bar: FilterBar
 
     def compose(self) -> ComposeResult:
+        # Kept, not looked up: a timer may still come while the screen is being taken down.
         store = self.dash.store
+        self.session_list = RowList(SessionList(store, self.dash.now), id="sessions")
+        self.stream = RowList(Stream(store), id="stream", follow=True)
+        self.detail = TextPane(self._detail, id="detail")
+        self.card = Bar(self._card, id="card")
+        self.filter_bar = FilterBar(self._filter, self._filter_closed)
         yield Bar(self.top_line, id="top")
         with Container(id="body"):
             with Vertical(id="left"):
                 yield Bar(self._sessions_title, id="sessions-title")
-                yield RowList(SessionList(store, self.dash.now), id="sessions")
-                yield Bar(self._card, id="card")
+                yield self.session_list
+                yield self.card
             with Vertical(id="right"):
                 yield Bar(self._stream_title, id="stream-title")
-                yield RowList(Stream(store), id="stream", follow=True)
+                yield self.stream
                 yield Bar(self._detail_title, id="detail-title")
-                yield TextPane(self._detail, id="detail")
+                yield self.detail
         yield TextPane(self._small, id="small")
-        yield FilterBar(self._filter, self._filter_closed)
+        yield self.filter_bar
         yield Bar(self.bottom_line, id="bottom")
 
     def on_mount(self) -> None:
         self.stream.focus()
-
-    @property
-    def stream(self) -> RowList:
-        """The list of rows."""
-        return self.query_one("#stream", RowList)
-
-    @property
-    def session_list(self) -> RowList:
-        """The list of sessions."""
-        return self.query_one("#sessions", RowList)
 
     @property
     def row(self) -> Row | None:
@@ -144,7 +145,7 @@ class Main(Page):
         return line
 
     def _title(self, text: str, width: int, right: Line, pane: str, note: str = "") -> list[Line]:
-        return [pane_title(text, width, right, focused=self.query_one(f"#{pane}").has_focus, note=note)]
+        return [pane_title(text, width, right, focused=self.focused is not None and self.focused.id == pane, note=note)]
 
     def _sessions_title(self, width: int) -> list[Line]:
         return self._title("sessions", width, Line(), "sessions")
@@ -174,7 +175,7 @@ class Main(Page):
         dash = self.dash
         session = dash.store.session_of(row)
         outlook = dash.outlook_of(row)
-        tight = self.query_one("#detail").size.height < 18
+        tight = self.detail.size.height < 18
         text = detail(row, session, outlook, dash.caps, width - 2, tight=tight, read_only=dash.read_only)
         return [Line().gap().join(line) for line in text]
 
@@ -190,15 +191,15 @@ class Main(Page):
     def on_store_changed(self, message: StoreChanged) -> None:
         self.session_list.reload()
         self.stream.reload()
-        self.query_one("#detail", TextPane).redraw()
+        self.detail.redraw()
         self.redraw_bars()
 
     def tick(self) -> None:
         self.session_list.refresh()
-        self.query_one("#card", Bar).redraw()
+        self.card.redraw()
 
     def on_screen_resume(self) -> None:
-        if self.is_mounted and self.query("#stream"):
+        if self.is_mounted:
             self.on_store_changed(StoreChanged())
 
     @on(Picked)
@@ -210,7 +211,7 @@ class Main(Page):
                 store.only = only
                 store.refilter()
                 self.stream.reload()
-        self.query_one("#detail", TextPane).redraw(top=True)
+        self.detail.redraw(top=True)
         self.redraw_bars()
         if self._resting is not None:
             self._resting.stop()
@@ -223,7 +224,7 @@ class Main(Page):
 
     def on_outlook_ready(self, message: OutlookReady) -> None:
         if self.row is not None and self.row.id == message.row_id:
-            self.query_one("#detail", TextPane).redraw()
+            self.detail.redraw()
 
     @on(Paused)
     def _paused(self, message: Paused) -> None:
@@ -319,7 +320,7 @@ class Main(Page):
 
     def do_filter(self) -> None:
         """`/`."""
-        self.query_one(FilterBar).open(self.dash.store.filter)
+        self.filter_bar.open(self.dash.store.filter)
 
     def _filter(self, found: Filter) -> str:
         store = self.dash.store

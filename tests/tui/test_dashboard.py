@@ -326,6 +326,24 @@ async def test_q_leaves(here: Places) -> None:
     assert app.return_code == 0
 
 
+async def test_a_fault_of_our_own_prints_nothing_raw(here: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    """Textual would print the local variables, in which a session's text stands."""
+    app = Quiet(here)
+    with pytest.raises(ZeroDivisionError):
+        async with app.run_test(size=(100, 30)) as pilot:
+            app.fill()
+            evil = "\x1b]52;c;eA==\x07\u202e"
+
+            def fail() -> None:
+                raise ZeroDivisionError(evil)
+
+            app.call_later(fail)
+            await pilot.pause()
+    shown = capsys.readouterr().err
+    assert "ZeroDivisionError" in shown and "Every session lives on" in shown
+    assert "\x1b]" not in shown and "\u202e" not in shown and "\x07" not in shown
+
+
 async def test_the_mouse(here: Places) -> None:
     app = Quiet(here)
     async with app.run_test(size=(120, 36)) as pilot:
