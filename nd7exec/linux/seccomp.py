@@ -241,6 +241,8 @@ def _signals(around: Surroundings) -> dict[str, Block]:
     by_pid = [*argument(0), *any_of(zygote, _EPERM), *otherwise]
     rules = dict.fromkeys(("tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"), by_pid)
     rules["kill"] = [*argument(0), *equal(0, _ALLOW), *any_of((0xFFFFFFFF, *zygote), _EPERM), *otherwise]
+    # From within the zygote's process group kill(0) would reach it.
+    rules["setpgid"] = [*argument(1), *any_of(zygote[:1], _EPERM), *_ALLOW]
     # Whose the descriptor is cannot be seen here.
     rules["pidfd_send_signal"] = _NOTIFY
     owner = [*argument(2), *equal(0, _ALLOW), *any_of(zygote, _EPERM), *(_ALLOW if around.scopes else _EPERM)]
@@ -287,7 +289,8 @@ def _rules(around: Surroundings) -> dict[str, Block]:
         # clone3 has its flags in memory.  Every libc goes back to clone where it is not there.
         rules["clone3"] = ret(refuse(errno.ENOSYS))
     rules |= _signals(around)
-    for name in (*REFUSED, *(() if around.ipc else _IPC)):
+    # file_setattr (Linux 6.17) is chattr by path.
+    for name in (*REFUSED, *(() if around.ipc else _IPC), *(() if around.mounts else ("file_setattr",))):
         rules[name] = _EPERM
     return rules
 

@@ -81,6 +81,7 @@ class Targets:
     zygote: int = 0
     stranger: int = 0
     other_terminal: str = ""
+    other_terminals: int = 0
     shm_id: int = -1
     memory: int = 0
     ports: dict[str, int] = field(default_factory=dict)
@@ -198,7 +199,10 @@ def stranger(targets: Targets, ready: int) -> NoReturn:
     Path(targets.tmp, "shm-name").write_text(f"nd7-{os.getpid()}")
     with contextlib.suppress(OSError):
         Path(f"/dev/shm/nd7-{os.getpid()}").write_text("shm-secret")
-    os.write(ready, json.dumps({"tty": os.ttyname(slave), "shm": shm, "memory": address}).encode())
+    os.write(
+        ready,
+        json.dumps({"tty": os.ttyname(slave), "ttys": os.fstat(slave).st_dev, "shm": shm, "memory": address}).encode(),
+    )
     os.close(ready)
     with contextlib.suppress(KeyboardInterrupt):
         while True:
@@ -211,7 +215,7 @@ class Cell:
 
     def __init__(self, config: Config, uid: int, *, rules: Callable[[Targets], LinuxRules] = rules_for) -> None:
         self.config, self.uid = config, uid
-        self.top = tempfile.mkdtemp(prefix="nd7-cell-", dir="/var/tmp")
+        self.top = tempfile.mkdtemp(prefix="nd7-cell-")
         os.chmod(self.top, 0o755)
         self.targets = build_home(self.top)
         self.targets.root = uid == 0
@@ -312,7 +316,8 @@ def become_supervisor(made: Cell, channel: socket.socket) -> None:
     os.close(writer)
     about = json.loads(os.read(reader, 4096))
     targets.supervisor, targets.stranger = os.getpid(), outsider
-    targets.other_terminal, targets.shm_id, targets.memory = about["tty"], about["shm"], about["memory"]
+    targets.other_terminal, targets.other_terminals = about["tty"], about["ttys"]
+    targets.shm_id, targets.memory = about["shm"], about["memory"]
     to_supervisor, to_zygote = os.pipe(), os.pipe()
     orders, control = socket.socketpair()
     zygote = os.fork()
