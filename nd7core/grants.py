@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 from nd7core import sessions, standing
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical, within
-from nd7core.policy import always_unwritable, build, decide, hidden
+from nd7core.policy import always_unwritable, build, credentials, decide
 from nd7core.record import Grant, Record, Scope
+from nd7core.refusal import Refusal, check
 from nd7core.survey import dangers
 from nd7core.text import safe_path
 
@@ -41,33 +42,9 @@ __all__ = [
 WHEN = "The next Bash command has it; Write, Edit and Read need a restart"
 WHEN_BACK = "The next Bash command is without it; what runs already keeps it until it ends"
 
-_ROOTS = frozenset(
-    {"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/media", "/mnt", "/opt", "/proc"}
-    | {"/root", "/run", "/sbin", "/snap", "/srv", "/sys", "/tmp", "/usr", "/var", "/nix", "/var/lib", "/var/run"}
-    | {"/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/usr/local", "/usr/local/bin", "/usr/local/lib"}
-    | {"/usr/share", "/usr/include", "/System", "/Library", "/Applications", "/Users", "/Volumes", "/private"}
-    | {"/private/var", "/private/etc", "/private/tmp", "/cores"}
-)
-_PSEUDO = ("/proc", "/sys", "/dev")
-
 
 class GrantError(Nd7Error):
     """A path that is not granted, or not taken back, and why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a path is not granted as it is.
-
-    Attributes:
-        reason: one sentence.
-        force_helps: whether `--force` would grant it all the same.
-        kind: "credentials", "nd7", "protected", "holds-protected", "root", "code".
-    """
-
-    reason: str
-    force_helps: bool
-    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,49 +100,6 @@ def command_line(verb: str, pid: int, path: str, grant: Grant | None = None, *, 
     return shlex.join([*words, str(safe_path(path))])
 
 
-def check(record: Record, path: str) -> Refusal | None:
-    """Whether a canonical path may be granted to a session; None where nothing speaks against it."""
-    shown = safe_path(path)
-    for secret in hidden(record):
-        if within(path, secret):
-            if secret == record.nd7:
-                return Refusal(f"{shown} is nd7's own: no session may change its policy", False, "nd7")
-            return Refusal(f"{shown} holds credentials: no session may touch {safe_path(secret)}", False, "credentials")
-    if record.state and within(path, record.state):
-        return Refusal(f"{shown} is nd7's audit log: no session may write it", False, "nd7")
-    if record.exit and within(path, record.exit):
-        return Refusal(f"{shown} is the program that confines commands", False, "nd7")
-    for kept in record.protected:
-        if within(path, kept):
-            return Refusal(f"{shown} decides what the agent's next session starts with", False, "protected")
-    for pseudo in _PSEUDO:
-        if path != pseudo and within(path, pseudo):
-            return Refusal(f"{shown} belongs to the kernel", True, "root")
-    if _is_own_code(record, path):
-        return Refusal(f"{shown} is or holds what nd7 itself runs, outside the sandbox", True, "code")
-    if path == record.home or within(record.home, path) or path in _ROOTS:
-        return Refusal(f"{shown} would open nearly everything", True, "root")
-    if os.path.dirname(path) in ("/home", "/Users"):
-        return Refusal(f"{shown} is somebody's whole home", True, "root")
-    inside = [kept for kept in always_unwritable(record) if within(kept, path)]
-    if inside:
-        return Refusal(
-            f"{shown} holds {safe_path(inside[0])}, which would stay unwritable in it", True, "holds-protected"
-        )
-    return None
-
-
-def _is_own_code(record: Record, path: str) -> bool:
-    """Whether a grant would let a command change nd7's own code or the Python that runs it."""
-    trees = [os.path.dirname(os.path.realpath(__file__))]
-    if sys.prefix != sys.base_prefix:
-        trees.append(os.path.realpath(sys.prefix))
-    files = (os.path.realpath(sys.executable), record.exit)
-    return any(within(tree, path) or within(path, tree) for tree in trees) or any(
-        within(file, path) for file in files if file
-    )
-
-
 def _refuse(record: Record, path: str, force: bool) -> None:
     refusal = check(record, path)
     if refusal is not None and not (refusal.force_helps and force):
@@ -192,6 +126,29 @@ def _make(path: str, kind: str) -> str:
             hint="on Linux only what exists can be granted; grant the folder around it",
         ) from None
     return kind
+
+
+def _keep_places(record: Record, path: str) -> list[str]:
+    """See that what must stay shut below a granted path exists; returns what had to be made.
+
+    On Linux a name that is not there cannot be kept from being made in a writable folder, so nd7-exec
+    would refuse every command.  An empty folder of credentials is harmless; a settings file is not ours to make.
+    """
+    made = []
+    for kept in always_unwritable(record):
+        if not within(kept, path) or os.path.lexists(kept):
+            continue
+        if kept != record.state and kept not in credentials(record.home):
+            raise GrantError(
+                f"{safe_path(kept)} must stay unwritable, does not exist, and lies in {safe_path(path)}",
+                hint="on Linux only what exists can be kept so: make it first, or grant a smaller folder",
+            )
+        try:
+            os.makedirs(kept, 0o700, exist_ok=True)
+        except OSError as error:
+            raise GrantError(f"cannot make {safe_path(kept)}, which must stay shut: {error.strerror}") from None
+        made.append(kept)
+    return made
 
 
 def _kind_of_name(path: str, typed: str) -> str:
@@ -243,9 +200,10 @@ def allow(
     grant = Grant(target, scope, expires, origin, now)
     already = False
     created = ""
+    placed: list[str] = []
 
     def change(record: Record) -> Record:
-        nonlocal already, created
+        nonlocal already, created, placed
         others = tuple(one for one in record.grants if one.path != target)
         lasting = tuple(one for one in others if one.scope in ("session", "project") and one.in_force(now))
         same = any(
@@ -260,6 +218,8 @@ def allow(
             standing.keep(places, record.project, grant, target)
         if already:
             return record
+        if sys.platform != "darwin":
+            placed = _keep_places(record, target)
         if status is None and sys.platform != "darwin":
             created = _make(target, make or _kind_of_name(target, path))
         return replace(record, grants=(*others, grant))
@@ -270,6 +230,8 @@ def allow(
         notes.append("It is a file: a program that replaces it instead of writing into it needs its folder.")
     elif created:
         notes.append(f"It did not exist: an empty {created} was made, because Linux can only open what is there.")
+    if placed:
+        notes.append(f"Made empty, so that it can be kept shut: {', '.join(map(safe_path, placed))}.")
     return Change(
         record,
         target,

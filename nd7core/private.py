@@ -7,8 +7,12 @@ to a directory that was checked, and replaced only as a whole.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import stat
+import time
+from collections.abc import Iterator
 
 from nd7core.errors import Nd7Error
 from nd7core.text import safe_path
@@ -131,3 +135,30 @@ def sweep_temporaries(directory: int) -> None:
     for name in os.listdir(directory):
         if name.startswith(_TEMPORARY):
             os.unlink(name, dir_fd=directory)
+
+
+@contextlib.contextmanager
+def locked(directory: int, name: str, wait: float) -> Iterator[None]:
+    """Hold an exclusive lock on a file in the directory; `wait` is in seconds.
+
+    Raises:
+        PrivateError: the file cannot be opened, or another holds it for longer.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(name, flags, 0o600, dir_fd=directory)
+    except OSError as error:
+        raise PrivateError(f"cannot open the lock {safe_path(name)}: {error.strerror}") from None
+    try:
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise PrivateError(f"another nd7 has held the lock {safe_path(name)} for too long") from None
+                time.sleep(0.005)
+        yield
+    finally:
+        os.close(fd)

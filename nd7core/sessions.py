@@ -8,7 +8,6 @@ record.json: a reader that sees a new revision in the record finds its policy in
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sys
 import time
@@ -19,7 +18,7 @@ from nd7core import process, standing
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, within
 from nd7core.policy import Policy, build, compile_linux, render
-from nd7core.private import PrivateError, open_directory, read_file, sweep_temporaries, write_file
+from nd7core.private import PrivateError, locked, open_directory, read_file, sweep_temporaries, write_file
 from nd7core.record import MAX_BYTES, Record, RecordError, from_json, to_json
 from nd7core.text import safe, safe_path
 
@@ -85,27 +84,9 @@ def _root(places: Places, *, create: bool = False) -> Iterator[int]:
         os.close(root)
 
 
-@contextlib.contextmanager
-def _locked(root: int) -> Iterator[None]:
+def _locked(root: int) -> contextlib.AbstractContextManager[None]:
     """Hold the lock of all writers."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        fd = os.open(_LOCK, flags, 0o600, dir_fd=root)
-    except OSError as error:
-        raise SessionError(f"cannot open the sessions' lock: {error.strerror}") from None
-    try:
-        deadline = time.monotonic() + _LOCK_WAIT
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise SessionError("another nd7 has held the sessions' lock for too long") from None
-                time.sleep(0.005)
-        yield
-    finally:
-        os.close(fd)
+    return locked(root, _LOCK, _LOCK_WAIT)
 
 
 def _alive(pid: int, record: Record | None) -> bool:
@@ -236,9 +217,10 @@ def create(places: Places, record: Record, policy: Policy) -> str:
 def update(places: Places, pid: int, change: Callable[[Record], Record], *, now: int | None = None) -> Record:
     """Change a session's record and its policy with it; returns the record as written.
 
-    Under the lock: the record is read again, changed, its revision grows by one, policy.sb is replaced,
-    then record.json.  A change that changes nothing writes nothing.  What the policy of the new
-    record cannot be enforced is refused before anything is written.
+    Under the lock: the record is read again and changed; where that changes the policy its revision grows by one and
+    policy.sb is replaced; then record.json is.  A change that changes nothing writes nothing, and one that leaves
+    the policy alone (a gap, the canary) leaves policy.sb alone, too, with what the person wrote into it.  A policy
+    that cannot be enforced is refused before anything is written.
 
     Args:
         change: called once, under the lock; may raise to refuse.
@@ -273,13 +255,23 @@ def _update(directory: int, pid: int, change: Callable[[Record], Record], now: i
     changed = change(old)
     if changed == old:
         return old
-    record = replace(changed, revision=old.revision + 1)
-    policy = build(record, now=now)
-    if sys.platform != "darwin":
-        compile_linux(policy)
-    write_file(directory, POLICY, render(policy))
+    if _policy_of(changed) == _policy_of(old):
+        record = replace(changed, revision=old.revision)
+    else:
+        record = replace(changed, revision=old.revision + 1)
+        policy = build(record, now=now)
+        if sys.platform != "darwin":
+            compile_linux(policy)
+        write_file(directory, POLICY, render(policy))
     write_file(directory, RECORD, to_json(record))
     return record
+
+
+def _policy_of(record: Record) -> tuple[object, ...]:
+    """What of a record its policy is made of."""
+    paths = (record.project, record.home, record.state, record.tmp, record.ssh_agent, record.pid)
+    lists = (record.writable, record.writable_files, record.protected, record.hidden)
+    return (*paths, *lists, tuple(replace(grant, uses=0) for grant in record.grants))
 
 
 def _discard(places: Places, root: int, name: str) -> None:

@@ -133,6 +133,19 @@ def test_what_opens_nearly_everything_wants_force_and_leaves_the_protected(place
         assert not allowed(places, f"{places.home}/{kept}")
 
 
+def test_what_must_stay_shut_in_a_wide_grant_is_there_to_be_kept_shut(places: Places) -> None:
+    """Linux can keep only what exists from being made: without this every later command would be refused."""
+    (Path(places.home) / ".aws").rmdir()
+    change = allow(places, PID, places.home, force=True)
+    for name in (".aws", ".local/state/nd7"):
+        assert (Path(places.home) / name).is_dir()
+        assert f"{places.home}/{name}" in change.note
+    deny(places, PID, places.home)
+    (Path(places.home) / ".claude/settings.json").unlink()
+    with pytest.raises(GrantError, match=r"settings\.json must stay unwritable, does not exist"):
+        allow(places, PID, places.home, force=True)
+
+
 def test_other_homes_the_kernel_and_our_own_code_want_force(places: Places) -> None:
     record = sessions.load(places, PID).record
     assert record is not None
@@ -286,7 +299,7 @@ def test_a_session_of_another_revision_is_not_overwritten(places: Places, root: 
     record = sessions.load(places, PID).record
     assert record is not None
     assert record.extra == {"future": 1}
-    assert record.revision == 2
+    assert record.revision == 1
 
 
 def test_a_resumed_session_starts_with_what_it_had(places: Places, root: Path) -> None:

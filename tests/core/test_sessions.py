@@ -119,6 +119,23 @@ def test_an_update_writes_both_files_and_counts(places: Places, owner: subproces
     assert same.revision == 1
 
 
+def test_what_is_not_of_the_policy_leaves_the_policy_alone(places: Places, owner: subprocess.Popen[bytes]) -> None:
+    """The canary's result comes often; it must not look like a new policy, nor undo what a person wrote."""
+    policy = Path(make(places, owner.pid)) / "policy.sb"
+    policy.write_bytes(policy.read_bytes() + b"; mine\n")
+    sessions.update(places, owner.pid, lambda old: replace(old, grants=(Grant("/opt/x"),)))
+    policy.write_bytes(policy.read_bytes() + b"; mine\n")
+
+    def note(old: Record) -> Record:
+        used = tuple(replace(grant, uses=grant.uses + 1) for grant in old.grants)
+        return replace(old, gaps=3, canary={"state": "enforcing"}, agent_sessions=("a",), grants=used)
+
+    record = sessions.update(places, owner.pid, note)
+    assert (record.revision, record.gaps, record.grants[0].uses) == (1, 3, 1)
+    assert policy.read_bytes().endswith(b"; mine\n")
+    assert sessions.load(places, owner.pid).record == record
+
+
 def test_a_change_that_refuses_leaves_everything_as_it_was(places: Places, owner: subprocess.Popen[bytes]) -> None:
     directory = Path(make(places, owner.pid))
     before = {name: (directory / name).read_bytes() for name in os.listdir(directory)}
