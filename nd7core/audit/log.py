@@ -150,9 +150,22 @@ def last_line(events: int, size: int) -> bytes:
 
     Raises AuditError where the log does not end with a newline: its last writer did not finish.
     """
-    end = size - 1
-    if os.pread(events, 1, end) != b"\n":
-        raise AuditError("the log's last line is torn: its writer was stopped in the middle of a frame")
+    if os.pread(events, 1, size - 1) != b"\n":
+        raise AuditError(f"{_torn(events, size)} is torn: its writer was stopped in the middle of the last line")
+    return _behind_newline(events, size - 1)
+
+
+def _torn(events: int, size: int) -> str:
+    """The frame that a last line without a newline began."""
+    whole = size - len(_behind_newline(events, size))
+    if whole == 0:
+        return "frame 0"
+    before = decode(last_line(events, whole))
+    return f"frame {before.seq + 1}" if isinstance(before, Frame) else "the frame behind the last whole line"
+
+
+def _behind_newline(events: int, end: int) -> bytes:
+    """What stands before `end` and behind the newline before it."""
     parts: list[bytes] = []
     position, block = end, _BLOCK
     while position > 0:
