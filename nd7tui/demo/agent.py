@@ -4,9 +4,11 @@ It runs confined, like any agent: each command goes through nd7-exec, each hook 
 hook's standard input.  What it prints and what is refused is what the kernel and nd7 really did; only
 the choice of the commands is scripted.
 
-    python -I -m nd7tui.demo.agent --exec ND7_EXEC --hook COMMAND [--pace SECONDS] [--hold]
+    agent.py --exec ND7_EXEC --hook COMMAND [--driven]
 
-Standard library only, and nothing of nd7's: it stands for a program that is not nd7's.
+Driven, it says on a line of its own where it is (`@told N`, `@cue WORD`, `@waiting`) and goes on when a line comes
+on stdin: `go`, or `again N` to try step N once more, as an agent does whose person says "try again".  At the end of
+stdin it ends.  Standard library only, and nothing of nd7's: it stands for a program that is not nd7's.
 """
 
 from __future__ import annotations
@@ -19,75 +21,75 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Step:
-    """One tool call: `say` is shown in the agent's terminal before it."""
+    """One tool call.
+
+    Attributes:
+        say: shown in the agent's terminal before it.
+        cue: what the driver outside does before it, or "".
+        target: the path that it needs and that a grant could open, relative to the home; or "".
+    """
 
     say: str
     tool: str
     input: dict[str, Any]
-    # The driver outside watches for this word in the terminal and does its part (see demo/session.py).
     cue: str = ""
-    wait: float = 0.0
+    target: str = ""
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where the script acts; all given by the driver, all inside the throw-away home."""
-
-    project: str
-    home: str
-    extra: dict[str, str] = field(default_factory=dict)
+def bash(say: str, command: str, *, cue: str = "", target: str = "") -> Step:
+    """A Bash call."""
+    return Step(say, "Bash", {"command": command, "description": say}, cue, target)
 
 
-def script(places: Places) -> list[Step]:
+def script(home: str) -> list[Step]:
     """The session, in order.  Every refusal in it is a real one."""
-    home = places.home
-
-    def bash(say: str, command: str, **more: Any) -> Step:
-        return Step(say, "Bash", {"command": command, "description": say}, **more)
-
     return [
-        bash("Build in the project", "mkdir -p build && echo 'v1' > build/output.txt && ls build"),
-        bash("Publish to the shared notes", f"echo 'release v1' >> {home}/notes/releases.txt"),
-        bash("Cache a download", f"mkdir -p {home}/.cache/builder && echo x > {home}/.cache/builder/index"),
-        bash("Look for a deploy key", f"cat {home}/.ssh/id_ed25519"),
+        bash("Build in the project", "mkdir -p build && echo v1 > build/output.txt && ls build"),
         bash(
-            "Ask the dev server",
-            f"{shlex.quote(sys.executable)} -I -S -c "
-            "\"import socket; socket.create_connection(('127.0.0.1', 3000), 2)\"",
+            "Note the release", "echo 'v1 released' >> ~/notes/releases.txt && tail -1 ~/notes/releases.txt",
+            target="notes/releases.txt",
         ),
-        bash("A typo that is nobody's policy", "cat build/missing.txt"),
+        bash("Cache a download", "mkdir ~/.cache/builder && ls -d ~/.cache/builder", target=".cache/builder"),
+        bash("Look for a deploy key", "cat ~/.ssh/id_ed25519"),
+        bash("Ask the dev server", "./fetch localhost:3000"),
+        bash("Read a file that is not there", "cat build/missing.txt"),
         Step(
             "Write a file beside the project",
             "Write",
             {"file_path": f"{home}/notes/todo.md", "content": "- tell the team\n"},
         ),
-        bash("While the policy file is away", "make -n all 2>/dev/null; true", cue="policy-away", wait=1.0),
-        bash("The policy file is back", "git --version && echo ok", cue="policy-back", wait=1.0),
-    ]
+        bash("Go on while the policy file is away", "ls build", cue="policy-away"),
+        bash("Go on once it is back", "cat build/output.txt", cue="policy-back"),
+    ]  # fmt: skip
 
 
 LAST_WORDS = (
-    "The build is in build/output.txt. I could not add the release to {home}/notes/releases.txt: "
-    "the write was denied by the sandbox, so I stopped there."
+    "The build is done: build/output.txt. Uploading it to the registry was not possible: "
+    "the connection to registry.internal:8443 was denied by the sandbox, so I stopped there."
 )
+
+
+class Ended(Exception):
+    """Whoever drives the agent has gone."""
 
 
 class Agent:
     """Runs steps and reports each as hook payloads, in Claude Code's shapes (measured with 2.1.197)."""
 
-    def __init__(self, places: Places, nd7_exec: str, hook: list[str], pace: float) -> None:
-        self.places, self.nd7_exec, self.hook, self.pace = places, nd7_exec, hook, pace
+    def __init__(self, home: str, nd7_exec: str, hook: list[str], driven: bool) -> None:
+        self.steps = script(home)
+        self.nd7_exec, self.hook, self.driven = nd7_exec, hook, driven
         self.session_id = str(uuid.uuid4())
         self.calls = 0
 
-    def tell(self, event: str, **fields: Any) -> str:
-        """Send one payload to the hook and return what the hook printed."""
+    def tell(self, event: str, **fields: Any) -> None:
+        """Send one payload to the hook."""
         payload = {
             "session_id": self.session_id,
             "transcript_path": "",
@@ -97,8 +99,7 @@ class Agent:
             **fields,
         }
         done = subprocess.run(self.hook, input=json.dumps(payload).encode(), capture_output=True, check=False)
-        sys.stderr.write(done.stderr.decode("utf-8", "replace"))
-        return done.stdout.decode("utf-8", "replace")
+        sys.stdout.write(done.stderr.decode("utf-8", "replace"))
 
     def bash(self, command: str) -> tuple[int, str]:
         """Run a command as Claude Code does: merged output, no terminal, through the wrapper."""
@@ -120,19 +121,15 @@ class Agent:
             with os.fdopen(descriptor, "w", encoding="utf-8") as out:
                 out.write(content)
             os.replace(temporary, file_path)
-        except PermissionError:
-            return 1, f"EACCES: permission denied, open '{temporary}'"
         except OSError as error:
-            return 1, f"{error.strerror}: open '{temporary}'"
+            code = {13: "EACCES: permission denied", 30: "EROFS: read-only file system"}
+            return 1, f"{code.get(error.errno or 0, error.strerror)}, open '{temporary}'"
         return 0, "written"
 
     def step(self, step: Step) -> None:
         """One call with its hooks."""
         self.calls += 1
         print(f"\n● {step.say}")
-        if step.cue:
-            print(f"[cue {step.cue}]", flush=True)
-            time.sleep(step.wait)
         common = {
             "tool_name": step.tool,
             "tool_input": step.input,
@@ -156,39 +153,48 @@ class Agent:
             self.tell("PostToolUse", **common, tool_response=response, duration_ms=took)
         else:
             self.tell("PostToolUseFailure", **common, error=error, is_interrupt=False, duration_ms=took)
-        time.sleep(self.pace)
 
-    def play(self, hold: bool) -> None:
-        """The whole session.  With `hold` it stays, retrying the refused write, until it is ended."""
-        self.tell("SessionStart", source="startup")
-        self.tell("UserPromptSubmit", prompt="build it and note the release")
-        for step in script(self.places):
-            self.step(step)
-        words = LAST_WORDS.format(home=self.places.home)
-        print(f"\n{words}", flush=True)
-        self.tell("Stop", stop_hook_active=False, last_assistant_message=words)
-        again = script(self.places)[1]
-        while hold:
-            # A person who granted the folder sees the same write pass within a few seconds.
-            time.sleep(3)
-            status, _ = self.bash(f"test -w {self.places.home}/notes && : >> {self.places.home}/notes/releases.txt")
-            if status == 0:
-                self.step(again)
-                self.tell("Stop", stop_hook_active=False, last_assistant_message="The release is noted now.")
-                hold = False
+    def wait(self, word: str) -> None:
+        """Say where this is and wait for the driver, doing again what it asks for.  Raises Ended."""
+        while self.driven:
+            print(f"@{word}", flush=True)
+            answer, _, number = sys.stdin.readline().strip().partition(" ")
+            if not answer:
+                raise Ended
+            if answer != "again":
+                return
+            self.tell("UserPromptSubmit", prompt="try that again")
+            self.step(self.steps[int(number)])
+            self.tell("Stop", stop_hook_active=False, last_assistant_message="I have tried it again.")
+
+    def play(self) -> None:
+        """The whole session."""
+        try:
+            self.tell("SessionStart", source="startup")
+            self.tell("UserPromptSubmit", prompt="build it and note the release")
+            for number, step in enumerate(self.steps):
+                if step.cue:
+                    self.wait(f"cue {step.cue}")
+                self.step(step)
+                self.wait(f"told {number}")
+            print(f"\n{LAST_WORDS}", flush=True)
+            self.tell("Stop", stop_hook_active=False, last_assistant_message=LAST_WORDS)
+            self.wait("told")
+            while self.driven:
+                self.wait("waiting")
+        except Ended:
+            pass
         self.tell("SessionEnd", reason="other")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="nd7-demo-agent")
+    """Play; the exit status is 0."""
+    parser = argparse.ArgumentParser(prog="demo-agent")
     parser.add_argument("--exec", dest="nd7_exec", required=True)
     parser.add_argument("--hook", required=True)
-    parser.add_argument("--home", required=True)
-    parser.add_argument("--pace", type=float, default=0.8)
-    parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--driven", action="store_true")
     arguments = parser.parse_args()
-    places = Places(project=os.getcwd(), home=arguments.home)
-    Agent(places, arguments.nd7_exec, shlex.split(arguments.hook), arguments.pace).play(arguments.hold)
+    Agent(os.environ["HOME"], arguments.nd7_exec, shlex.split(arguments.hook), arguments.driven).play()
     return 0
 
 

@@ -35,7 +35,7 @@ class Terminal:
         self.socket = f"{world.files}/tmux-{next(numbers)}"
         os.chmod(world.path(world.files), 0o1777)
         self.env = env
-        command = f"{shlex.join(argv)}; echo; echo EXITED $?; sleep 600"
+        command = f"{shlex.join(argv)}; code=$?; echo; echo EXITED $code; sleep 600"
         where = os.path.join(world.project, cwd or "")
         self.tmux("new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "-c", where, command)
         self.tmux("set-option", "-g", "escape-time", "0")
