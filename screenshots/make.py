@@ -1,0 +1,147 @@
+"""Makes the pictures in this directory from a real demo session: the real supervisor, kernel, log and dashboard.
+
+    python screenshots/make.py           writes NAME-COLUMNSxROWS.svg and .png
+    python screenshots/make.py --check   makes them in memory and says which of the files here are out of date
+
+Needs cairosvg and the font DejaVu Sans Mono for the PNGs, and Linux with Landlock; takes a quarter of a minute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+SIZES = ((120, 36), (80, 24))
+FONT = "DejaVu Sans Mono"
+SECONDS = 30.0
+
+
+async def until(true: object, what: str) -> None:
+    """Wait until `true()` is; raises TimeoutError with `what` it waited for."""
+    assert callable(true)
+    for _ in range(int(SECONDS / 0.05)):
+        if true():
+            return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(what)
+
+
+async def pictures(size: tuple[int, int]) -> dict[str, str]:
+    """Play a demo session and drive the dashboard over it; SVG by name."""
+    from nd7tui.app import Dashboard
+    from nd7tui.demo import stage
+    from nd7tui.demo.drive import Driver
+
+    set_up = stage.make()
+    driver = Driver(set_up)
+    thread = threading.Thread(target=driver.run, daemon=True)
+    thread.start()
+    taken: dict[str, str] = {}
+    try:
+        await until(lambda: driver.played, "the agent to have played")
+        app = Dashboard(set_up.places, environ={})
+        async with app.run_test(size=size) as pilot:
+
+            async def take(name: str) -> None:
+                await pilot.pause(0.4)  # what a row's keys would do is worked out in a thread
+                app.quiet()
+                await pilot.pause(0.1)
+                taken[f"{name}-{size[0]}x{size[1]}"] = own(app.export_screenshot(title="nd7 tui"))
+
+            def first_state() -> str:
+                return app.store.row_at(0).state if app.store.view else ""
+
+            await until(lambda: len(app.store.view) >= 7, "every refusal to be in the stream")
+            await pilot.press("home")
+            await take("dashboard")
+            await pilot.press("enter")
+            await take("moment")
+            await pilot.press("escape", "G")
+            await take("wider")
+            await pilot.press("escape", "g")
+            await until(lambda: first_state() in ("proved", "obsolete"), "the granted write to pass")
+            await take("granted")
+            await pilot.press("a")
+            await take("grants")
+            await pilot.press("escape", "p")
+            await take("profile")
+            await pilot.press("escape", "question_mark")
+            await take("help")
+    finally:
+        driver.end()
+        thread.join(5.0)
+    return taken
+
+
+def own(svg: str) -> str:
+    """A picture that needs nothing from elsewhere: no web fonts, and the same ids at each run."""
+    svg = re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+    svg = svg.replace("Fira Code", FONT)
+    return re.sub(r"terminal-\d+", "terminal-0", svg)
+
+
+def text(svg: str) -> list[str]:
+    """What can be read in a picture, its numbers left out: they are times, pids and ages, and differ at each run."""
+    rows: dict[str, list[str]] = {}
+    for y, words in re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>([^<]*)</text>', svg):
+        rows.setdefault(y, []).append(words.replace("&#160;", " "))
+    lines = [re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "", "".join(row)) for row in rows.values()]
+    return [re.sub(r"[\d\s─…▁▂▃▄▅▆▇█]+", " ", line).strip() for line in lines]
+
+
+def make() -> dict[str, str]:
+    """Every picture, by file name without ending."""
+    taken: dict[str, str] = {}
+    for size in SIZES:
+        taken |= asyncio.run(pictures(size))
+    for name, svg in taken.items():
+        for path in {str(HERE.parent), sys.prefix, str(Path.home())} - {"/", "/usr"}:
+            if path in svg:
+                raise SystemExit(f"{name} holds a path of this machine: {path}")
+    return taken
+
+
+def stale(taken: dict[str, str]) -> list[str]:
+    """The pictures whose file does not say what they say now."""
+    known = {path.stem: path.read_text("utf-8") for path in HERE.glob("*.svg")}
+    return sorted(
+        name for name in known.keys() | taken.keys() if text(known.get(name, "")) != text(taken.get(name, ""))
+    )
+
+
+def write(taken: dict[str, str]) -> None:
+    """Write every picture as SVG and PNG; others that lie here go."""
+    import cairosvg
+
+    for path in (*HERE.glob("*.svg"), *HERE.glob("*.png")):
+        if path.stem not in taken:
+            path.unlink()
+    for name, svg in taken.items():
+        (HERE / f"{name}.svg").write_text(svg, "utf-8")
+        cairosvg.svg2png(bytestring=svg.encode(), write_to=str(HERE / f"{name}.png"))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a picture is out of date")
+    arguments = parser.parse_args()
+    tempfile.tempdir = "/tmp"  # a neutral name in the pictures, whatever TMPDIR says
+    taken = make()
+    if arguments.check:
+        old = stale(taken)
+        print("\n".join(f"out of date: {name}" for name in old) or "every picture is current")
+        return 1 if old else 0
+    write(taken)
+    print(f"{len(taken)} pictures")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
