@@ -259,16 +259,7 @@ class Recorder:
     # what went wrong
 
     def _unreadable(self, payload: bytes, ts: int, error: HookError) -> None:
-        facts = {key: value for key, value in error.facts.items() if key != "session_id"}
-        body = {
-            "text": error.message,
-            "reason": "payload",
-            **facts,
-            "agent_session": error.facts.get("session_id", ""),
-            "size": len(payload),
-            "blake3": blake3(payload).hexdigest(),
-            "excerpt": payload[:300].decode("utf-8", "replace"),
-        }
+        body = gap_body(payload, error)
         self.gaps += 1
         with contextlib.suppress(Nd7Error):  # the caller gets the first error, which is the one to mend
             log = self._logs.get(error.facts.get("session_id", "")) or self._logs.get(self._current) or self._own()
@@ -386,6 +377,20 @@ class Recorder:
         self.gaps += 1
         body = {"text": text, "reason": reason, "tool_use_id": finding.call_id, "tool_name": finding.tool} | facts
         return self._append(log, "gap", body, "nd7:transcript", finding.ts or time.time_ns())
+
+
+def gap_body(payload: bytes, error: HookError) -> dict[str, Any]:
+    """The body of the gap frame that stands for a payload which could not be recorded."""
+    facts = {key: value for key, value in error.facts.items() if key != "session_id"}
+    return {
+        "text": error.message,
+        "reason": "payload",
+        **facts,
+        "agent_session": error.facts.get("session_id", ""),
+        "size": len(payload),
+        "blake3": blake3(payload).hexdigest(),
+        "excerpt": payload[:300].decode("utf-8", "replace"),
+    }
 
 
 def _raw_text(body: dict[str, Any], key: str) -> str:

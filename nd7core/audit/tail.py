@@ -19,6 +19,7 @@ from nd7core.audit.frame import VERSION, Damage, Frame, decode, from_object, gen
 MAX_LINE = 64 << 20
 # Inside a damaged line, this many places are tried for a whole frame.
 _TRIES = 1000
+_WORK = 32 << 20
 _START = b'{"v":'
 
 _parse = json.JSONDecoder().raw_decode
@@ -111,10 +112,12 @@ class Tail:
         """Whole frames inside a line that is none: cut records, two on one line, bytes between them."""
         base, position, bad, told = self.offset, 0, 0, False
         text = line.decode("latin-1")  # one character a byte, so that places agree; frames are re-read as UTF-8
+        work = max(_WORK, 4 * len(line))  # a try may read to the line's end, and 1,000 tries of 10 MB are an hour
         for _ in range(_TRIES):
             start = line.find(_START, position)
-            if start < 0:
+            if start < 0 or work < 0:
                 break
+            work -= len(line) - start
             frame, end = _whole_frame(line, text, start)
             if frame is None:
                 position = start + 1

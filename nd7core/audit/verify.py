@@ -65,38 +65,58 @@ class _Break(Exception):
 
 
 def verify(directory: str) -> Verification:
-    """Walk the log in a directory under a shared lock, up to the first break.
+    """Walk the log in a directory up to the first break.
+
+    The shared lock is held only while the log's size and `head` are taken: what stands before that size is never
+    written again, and an hour-long log must not keep a running session's hooks from appending while it is read.
 
     Raises AuditError where there is no log to walk: no such directory, no permission, no regular file.
     """
     session_id = check_session_id(os.path.basename(directory))
     try:
-        with open_directory(directory) as descriptor, locked(descriptor, shared=True):
-            try:
-                events = os.open(EVENTS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=descriptor)
-            except FileNotFoundError:
-                return Verification(session_id, 0, "events.ndjson is missing", 0)
-            with os.fdopen(events, "rb", buffering=1 << 20) as file:
-                size = regular_size(file.fileno(), EVENTS)
-                return _verify(file, size, descriptor, session_id)
+        with open_directory(directory) as descriptor:
+            with locked(descriptor, shared=True):
+                try:
+                    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                    events = os.open(EVENTS, flags, dir_fd=descriptor)
+                except FileNotFoundError:
+                    return Verification(session_id, 0, "events.ndjson is missing", 0)
+                file = os.fdopen(events, "rb", buffering=1 << 20)
+                try:
+                    size = regular_size(events, EVENTS)
+                    head = _head(descriptor)
+                except BaseException:
+                    file.close()
+                    raise
+            with file:
+                return _verify(file, size, head, session_id)
     except FileNotFoundError:
         raise AuditError(f"no audit log at {directory}") from None
     except OSError as error:
         raise AuditError(f"audit log {directory}: {error.strerror or error}") from error
 
 
-def _verify(file: BinaryIO, size: int, directory: int, session_id: str) -> Verification:
+def _head(directory: int) -> tuple[int, str] | str | None:
+    """`head`, None where there is none, or what is wrong with it."""
+    try:
+        return read_head(directory)
+    except AuditError as error:
+        return error.message
+
+
+def _verify(file: BinaryIO, size: int, head: tuple[int, str] | str | None, session_id: str) -> Verification:
     last: Frame | None = None
     first: int | None = None
-    count = 0
+    count, left = 0, size
     problem, broken = "", None
     try:
-        while line := file.readline(MAX_LINE + 1):
+        while left and (line := file.readline(min(left, MAX_LINE + 1))):
+            left -= len(line)
             last = _next(line, last, session_id, count)
             if first is None:
                 first = last.ts
             count += 1
-        _check_head(directory, last)
+        _check_head(head, last)
     except _Break as found:
         problem, broken = found.problem, found.seq
     return Verification(
@@ -177,11 +197,9 @@ def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _check_head(directory: int, last: Frame | None) -> None:
-    try:
-        head = read_head(directory)
-    except AuditError as error:
-        raise _Break(error.message, last.seq if last else None) from None
+def _check_head(head: tuple[int, str] | str | None, last: Frame | None) -> None:
+    if isinstance(head, str):
+        raise _Break(head, last.seq if last else None)
     if last is None:
         if head is None:
             raise _Break("the log holds no frame", 0)

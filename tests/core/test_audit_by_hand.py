@@ -39,6 +39,23 @@ def test_bad_input_writes_nothing(tmp_path: Path, bad: bytes) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_payload_that_is_too_large_leaves_a_gap_in_its_sessions_log(tmp_path: Path) -> None:
+    by_hand.record(str(tmp_path), payload(), 1)
+    with pytest.raises(HookError, match="more than"):
+        by_hand.record(str(tmp_path), payload(prompt="x" * 20_000_000), 2)
+    with pytest.raises(HookError, match="more than"):
+        by_hand.record(str(tmp_path), payload(session_id="unknown", prompt="x" * 20_000_000), 2)
+    directory = log_directory(str(tmp_path), "s1")
+    assert verify(directory).frames == 2
+    gap = json.loads(Path(directory, "events.ndjson").read_bytes().splitlines()[1])
+    assert (gap["kind"], gap["body"]["hook_event_name"], gap["body"]["reason"]) == (
+        "gap",
+        "UserPromptSubmit",
+        "payload",
+    )
+    assert os.listdir(tmp_path / "sessions") == ["s1"]
+
+
 def start(state_home: Path) -> subprocess.Popen[bytes]:
     environ = os.environ | {"XDG_STATE_HOME": str(state_home)}
     command = [sys.executable, "-m", "nd7tui.cli", "record"]
@@ -72,3 +89,11 @@ def test_an_error_is_a_line_on_stderr_and_exit_0(tmp_path: Path) -> None:
     assert out == b""
     assert err.startswith(b"nd7 record: a hook payload that is no JSON")
     assert b"Traceback" not in err
+
+
+def test_what_had_to_be_replaced_is_said_and_the_rest_recorded(tmp_path: Path) -> None:
+    out, err = start(tmp_path).communicate(
+        rb'{"session_id":"s1","hook_event_name":"UserPromptSubmit","prompt":"a\ud800"}'
+    )
+    assert (out, err) == (b"", b"nd7 record: 1 half surrogate pair became U+FFFD\n")
+    assert verify(log_directory(str(tmp_path / "nd7"), "s1")).frames == 1

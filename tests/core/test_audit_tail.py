@@ -145,6 +145,15 @@ def test_a_line_of_ten_megabytes_is_read_in_linear_time() -> None:
     assert time.process_time() - before < 5  # quadratic would be minutes
 
 
+def test_a_damaged_line_is_searched_for_frames_in_bounded_time() -> None:
+    bad = b'{"v":[' + b"1," * 2000
+    line = bad * 500 + b"\n"
+    before = time.process_time()
+    found = Tail("s").feed(line + CHAIN[0])
+    assert split(found) == ([0], ["line"])
+    assert time.process_time() - before < 10
+
+
 def test_a_line_without_end_is_given_up_and_what_follows_is_read() -> None:
     tail, found = Tail("s", max_line=1000), []
     for part in (CHAIN[0], b"x" * 800, b"x" * 800, b"x" * 800, b"\n", *CHAIN[1:]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -103,6 +104,30 @@ def test_what_another_writer_spells_otherwise_is_no_break(tmp_path: Path) -> Non
     (directory / "events.ndjson").write_bytes(line + b"\n")
     (directory / "head").write_text(f"0 {true_hash(line)}\n")
     assert verify(str(directory)).ok
+
+
+def test_a_log_that_grows_while_it_is_checked_is_clean_and_not_kept_from_growing(log: Log) -> None:
+    for _ in range(400):
+        log.append("prompt", {"text": "x" * 20_000}, source="s")
+    stop = threading.Event()
+    counts: list[int] = []
+
+    def grow() -> None:
+        while not stop.is_set():
+            log.append("prompt", {"text": "y"}, source="s")
+            counts.append(1)
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    try:
+        for _ in range(5):
+            result = verify(log.directory)
+            assert result.ok, result.problem
+            assert result.frames >= 405
+    finally:
+        stop.set()
+        thread.join()
+    assert len(counts) > 5
 
 
 def test_no_log_is_an_error_not_a_clean_log(tmp_path: Path) -> None:
