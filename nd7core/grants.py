@@ -34,6 +34,7 @@ __all__ = [
     "deny",
     "expire",
     "expired",
+    "forget",
     "resume_command",
     "spend",
     "starting",
@@ -275,6 +276,22 @@ def deny(places: Places, pid: int, path: str) -> Change:
     if had_floor:
         note = f"The agent's own tools started with it and keep it until they restart. {note}".strip()
     return Change(record, taken, False, command_line("deny", pid, taken), note)
+
+
+def forget(places: Places, path: str, cwd: str) -> list[str]:
+    """Take a path out of what later sessions start with; returns the projects it was kept for.
+
+    For when no session runs.  Where it is kept for the project that holds `cwd`, only that one loses it.
+    """
+    target = canonical(path)
+    try:
+        with sessions.writing(places):
+            kept = standing.every(places)
+            having = [project for project, given in kept.items() if any(grant.path == target for grant in given)]
+            chosen = [project for project in having if cwd and within(cwd, project)] or having
+            return [project for project in chosen if standing.keep(places, project, None, target)]
+    except FileNotFoundError:
+        return []
 
 
 def _not_granted(target: str, granted: list[str]) -> GrantError:

@@ -89,6 +89,13 @@ def _locked(root: int) -> contextlib.AbstractContextManager[None]:
     return locked(root, _LOCK, _LOCK_WAIT)
 
 
+@contextlib.contextmanager
+def writing(places: Places) -> Iterator[None]:
+    """Hold the lock of all who write below `~/.nd7`.  Raises FileNotFoundError where there is nothing yet."""
+    with _root(places) as root, _locked(root):
+        yield
+
+
 def _alive(pid: int, record: Record | None) -> bool:
     if record is not None and record.ours:
         return process.is_same(pid, record.owner_start)

@@ -23,13 +23,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from nd7core import grants, sessions
-    from nd7core.paths import places
+    from nd7core import grants, paths, sessions
     from nd7tui.commands.allow import as_json, current_directory, with_home
 
-    where = places()
-    session = sessions.choose(where, arguments.session, cwd=current_directory())
-    change = grants.deny(where, session.pid, with_home(arguments.path, where.home))
+    where = paths.places()
+    path = with_home(arguments.path, where.home)
+    cwd = current_directory()
+    if arguments.session is None and not any(session.alive for session in sessions.live(where)):
+        projects = grants.forget(where, path, cwd)
+        if projects:
+            if arguments.json:
+                print(
+                    json.dumps({"session": None, "path": paths.canonical(path), "changed": True, "projects": projects})
+                )
+            for project in [] if arguments.json else projects:
+                print(f"later sessions of {safe_path(project)} start without {safe_path(paths.canonical(path))}")
+            return 0
+    session = sessions.choose(where, arguments.session, cwd=cwd)
+    change = grants.deny(where, session.pid, path)
     if arguments.json:
         print(json.dumps(as_json(change)))
         return 0

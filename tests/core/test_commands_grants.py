@@ -168,6 +168,11 @@ def test_json_is_the_same_for_a_program(places: Places, session: int, nd7: Call)
     sessions.remove(places, session)
     _, out, _ = nd7("grants", "--json")
     assert [(row["session"], row["project"]) for row in json.loads(out)] == [(None, f"{places.home}/work/app")]
+    code, out, _ = nd7("deny", "~/.cache/pip")
+    assert code == 0
+    assert "later sessions of" in out
+    assert nd7("grants", "--json")[1] == "[]\n"
+    assert nd7("deny", "~/.cache/pip")[0] == 1
 
 
 def test_grants_tells_how_long_and_from_where_unused_first(places: Places, session: int, nd7: Call) -> None:
