@@ -217,7 +217,7 @@ def why_not_this(policy: str) -> str:
     return "apply session policy: this process is outside the session's confinement"
 
 
-def record() -> "NoReturn":
+def record(connection: "_socket.socket | None" = None) -> "NoReturn":
     """The hook: stdin to the supervisor, its answer to stdout.  Exit 0 whatever happens, within HOOK_SECONDS.
 
     A failure is a line on stderr and no answer, so the agent goes on to its own permission check.
@@ -231,7 +231,7 @@ def record() -> "NoReturn":
     _signal.setitimer(_signal.ITIMER_REAL, HOOK_SECONDS)
     answer = b""
     try:
-        connection = rendezvous(RECORD)
+        connection = connection or rendezvous(RECORD)
         try:
             while part := posix.read(0, 1 << 18):
                 view = memoryview(part)

@@ -1,0 +1,227 @@
+"""Before a session: may it be, and with what.  Every refusal names the reason and the next step."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import nd7exec
+from nd7core import credentials, grants, process
+from nd7core.errors import Nd7Error
+from nd7core.paths import Places, canonical, within
+from nd7core.record import Record
+from nd7exec import agents, launcher, shell
+from nd7exec.linux import confinement
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the person asked for on the command line."""
+
+    program: tuple[str, ...]
+    project: str = ""
+    name: str = ""
+    detach: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Everything that is decided before anything is forked.
+
+    Attributes:
+        allowed_ids: sessions of the agent's that may be continued in their logs.
+        agent_config: the agent's configuration directory, with its transcripts; None without an adapter.
+        output_roots: where the outputs of its background commands lie.
+        hook_command: the hook's command as the agent was given it.
+        notes: what the person should know before it starts, one sentence each.
+    """
+
+    record: Record
+    program: str
+    argv: tuple[str, ...]
+    environ: dict[str, str]
+    shell: str
+    allowed_ids: frozenset[str]
+    support: confinement.Support
+    agent_config: str | None = None
+    output_roots: tuple[str, ...] = ()
+    hook_command: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def find_program(name: str, environ: Mapping[str, str], cwd: str) -> str:
+    """The absolute path of PROGRAM, as a shell would find it.  Raises Nd7Error with a shell's exit status."""
+    if not name:
+        raise Nd7Error("PROGRAM is empty", hint="nd7 run claude", exit_code=127)
+    if "/" in name:
+        path = os.path.join(cwd, name)
+        if not os.path.exists(path):
+            raise Nd7Error(f"{name}: no such file", hint="check the path of PROGRAM", exit_code=127)
+        if os.path.isdir(path) or not os.access(path, os.X_OK):
+            raise Nd7Error(f"{name}: not executable", hint=f"chmod +x {name}, or name its interpreter", exit_code=126)
+        return os.path.normpath(path)
+    found = shutil.which(name, path=environ.get("PATH", os.defpath))
+    if found:
+        return os.path.join(cwd, found)
+    for directory in environ.get("PATH", os.defpath).split(os.pathsep):
+        if os.path.isfile(os.path.join(directory, name)):
+            raise Nd7Error(f"{directory}/{name}: not executable", hint="check its mode", exit_code=126)
+    raise Nd7Error(f"{name}: not found on PATH", hint="install it, or name it by its path", exit_code=127)
+
+
+def others_write(path: str) -> str:
+    """Why somebody else could write a directory, or ""; a path that does not exist is nobody's."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    if found.st_uid not in (os.getuid(), 0):
+        return f"it belongs to user id {found.st_uid}"
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        return "everyone may write it"
+    if found.st_mode & stat.S_IWGRP and not _own_group(found.st_gid):
+        return f"group id {found.st_gid} may write it"
+    return ""
+
+
+def _own_group(gid: int) -> bool:
+    # Debian and Fedora give each person a group of their own and a umask of 002: that group is nobody else.
+    import grp
+    import pwd
+
+    try:
+        return gid == pwd.getpwuid(os.getuid()).pw_gid and not grp.getgrgid(gid).gr_mem
+    except KeyError:
+        return False
+
+
+def check_places(places: Places) -> None:
+    """Refuse to keep a session where somebody else could change it.  Raises Nd7Error."""
+    for path in (places.home, places.nd7, places.sessions, os.path.dirname(places.state), places.state):
+        if why := others_write(path):
+            raise Nd7Error(
+                f"{path} can be written by others ({why}), so they could change a session's policy",
+                hint=f"chmod go-w {path}, and see that it is yours",
+                exit_code=126,
+            )
+    if not os.access(places.home, os.W_OK | os.X_OK):
+        raise Nd7Error(f"{places.home}, your home directory, is not writable for you", exit_code=126)
+
+
+def check_project(project: str, places: Places) -> None:
+    """Refuse a project whose writing would open what the sandbox is for.  Raises Nd7Error."""
+    if not os.path.isdir(project):
+        raise Nd7Error(f"{project} is not a directory", hint="--project DIR takes one that exists", exit_code=126)
+    step = "start it in the project's own directory, or name that with --project DIR"
+    if project == "/" or within(places.home, project):
+        what = "your home directory" if project == places.home else "a directory that holds your home"
+        raise Nd7Error(f"the project would be {project}, {what}: all of it would be writable", hint=step, exit_code=126)
+    closed = [places.nd7, places.state, *(os.path.join(places.home, name) for name in (".ssh", ".aws"))]
+    for path in closed:
+        if within(project, canonical(path)):
+            raise Nd7Error(f"the project would lie in {path}, which no session may write", hint=step, exit_code=126)
+
+
+def check_ourselves(writable: Sequence[str]) -> None:
+    """Refuse where the session could rewrite nd7 itself, and so what the next session is confined by."""
+    ours = {
+        "nd7's own code": os.path.dirname(nd7exec.__file__),
+        "the Python that runs nd7": os.path.realpath(sys.executable),
+        "nd7's virtual environment": sys.prefix,
+        "nd7's Python installation": sys.base_prefix,
+    }
+    for what, path in ours.items():
+        for root in writable:
+            if within(os.path.realpath(path), root):
+                raise Nd7Error(
+                    f"{what} ({path}) lies in {root}, which the session may write: it could change what confines it",
+                    hint="install nd7 outside of it (`pipx install nd7`, `uv tool install nd7`), or move TMPDIR",
+                    exit_code=126,
+                )
+
+
+def temporary(environ: Mapping[str, str], places: Places) -> str:
+    """The session's temp directory: TMPDIR if it is one that may be writable, else /tmp."""
+    wanted = environ.get("TMPDIR", "")
+    if os.path.isabs(wanted) and os.path.isdir(wanted):
+        found = canonical(wanted)
+        if found != "/" and not within(places.home, found) and not within(found, places.nd7):
+            return found
+    return canonical("/tmp")
+
+
+def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
+    """Decide everything.  Writes nothing but the launchers below the state directory.  Raises Nd7Error or OSError."""
+    support = confinement.supported()
+    if support.abi < 1:
+        raise Nd7Error(
+            "this kernel has no Landlock, so nothing would confine the session",
+            hint="`nd7 doctor` says more; Linux 5.13 has it, where `lsm=` on its command line does not leave it out",
+            exit_code=126,
+        )
+    check_places(places)
+    try:
+        cwd = os.getcwd()
+    except OSError:
+        raise Nd7Error("the working directory is gone", hint="cd to one that exists", exit_code=126) from None
+    project = canonical(wish.project or cwd, cwd=cwd)
+    check_project(project, places)
+    program = find_program(wish.program[0], environ, cwd)
+    launchers = launcher.write(places.state)
+    chosen = shell.agent_shell(environ)
+    tmp = temporary(environ, places)
+    launch = agents.Launch(
+        program=program,
+        argv=wish.program,
+        environ=dict(environ),
+        project=project,
+        home=places.home,
+        tmp=tmp,
+        exit=launchers.execute,
+        prefix=launchers.prefix,
+        record=launchers.record,
+        shell=chosen,
+    )
+    adapter = agents.adapter_for(program, wish.program[0])
+    if adapter:
+        launch = adapter.prepare(launch)
+    check_ourselves([project, tmp, *launch.writable])
+    pid = os.getpid()
+    record = Record(
+        project=project,
+        home=places.home,
+        state=places.state,
+        tmp=tmp,
+        exit=launchers.execute,
+        pid=pid,
+        name=wish.name or os.path.basename(project),
+        program=tuple(wish.program),
+        agent=adapter.name if adapter else "",
+        started=time.time_ns(),
+        owner_start=process.start_time(pid) or "",
+        revision=1,
+        writable=tuple(launch.writable),
+        writable_files=tuple(launch.writable_files),
+        protected=tuple(launch.protected),
+        hidden=credentials.elsewhere(places.home),
+    )
+    # What the project's sessions start with, and what a resumed one had when it ended: in the floor, too.
+    record = replace(record, grants=grants.starting(places, record, sorted(launch.allowed_ids)))
+    return Session(
+        record=record,
+        program=launch.program,
+        argv=tuple(launch.argv),
+        environ=dict(launch.environ),
+        shell=chosen,
+        allowed_ids=frozenset(launch.allowed_ids),
+        support=support,
+        agent_config=launch.agent_config,
+        output_roots=tuple(launch.output_roots),
+        hook_command=launch.hook_command,
+        notes=launch.notes,
+    )

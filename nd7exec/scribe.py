@@ -1,0 +1,318 @@
+"""The scribe: the one process that writes a session's audit log.
+
+A payload may be 20 MB of JSON, and parsing that holds Python's lock for as long as it takes; so it is neither
+the supervisor's work nor a thread's.  The supervisor hands the hook's connection over with the time at which it
+was made, and goes on relaying the terminal.  The scribe is unconfined, is forked while the supervisor has
+one thread, and when it dies is forked again; what it had not answered is told to the hook as an error and
+counted as a gap.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import select
+import signal
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NoReturn
+
+from nd7core import sessions
+from nd7core.audit.frame import Frame
+from nd7core.audit.recorder import Recorder
+from nd7core.errors import Nd7Error
+from nd7core.paths import Places
+from nd7core.record import Grant, Record
+from nd7exec import prctl
+from nd7exec.lifecycle import Session
+from nd7exec.wire import Link
+
+LARGEST_PAYLOAD = 64 << 20
+PAYLOAD_SECONDS = 10.0
+GRACE_SECONDS = 6.0  # a hook may take 4 s, and the frame of a parallel call be a little behind
+FOLLOW_SECONDS = 0.5
+ALLOW = (
+    b'{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":'
+    b'"nd7: the command runs under this session\'s sandbox policy"}}'
+)
+QUOTING = re.compile(rb"[\s'\"\\]+")
+
+
+@dataclass(slots=True)
+class Payload:
+    """A hook's connection, being read."""
+
+    connection: socket.socket
+    ts: int
+    began: float
+    data: bytearray = field(default_factory=bytearray)
+
+
+def bare(text: bytes) -> bytes:
+    """A command without quotes, backslashes and white space: the same however a shell has quoted it."""
+    return QUOTING.sub(b"", text)
+
+
+class Gaps:
+    """Finds commands that ran without a PreToolUse frame: a hook that failed, or a command that a person typed."""
+
+    def __init__(self, grace: float = GRACE_SECONDS) -> None:
+        self.grace = grace
+        self._calls: deque[bytes] = deque(maxlen=4096)
+        self._ran: deque[tuple[float, bytes]] = deque()
+        """When its grace began, and the command as the shell got it."""
+
+    def called(self, command: str) -> None:
+        """A hook told of this command."""
+        self._calls.append(bare(command.encode("utf-8", "surrogatepass"))[:16384])
+
+    def ran(self, now: float, text: bytes) -> None:
+        """The broker ran this for the agent; `text` may be cut short."""
+        self._ran.append((now, text))
+
+    def missing(self, now: float) -> list[bytes]:
+        """The commands whose grace is over and that no hook told of."""
+        lost = []
+        while self._ran and self._ran[0][0] + self.grace <= now:
+            given = self._ran.popleft()[1]
+            text = bare(given)
+            for index, call in enumerate(self._calls):
+                # What the agent passes is longer than the command: it sources a snapshot, and evals the command.
+                if call in text or (len(text) > 8192 and call[:4096] in text):
+                    del self._calls[index]
+                    break
+            else:
+                lost.append(given)
+        return lost
+
+
+class Scribe:
+    """The loop.  From the supervisor: `P` ts + connection, `c` command, `n` a note, `u` the record, `E` end."""
+
+    def __init__(self, link: Link, places: Places, session: Session, directory: str) -> None:
+        self.link = link
+        self.places = places
+        self.session = session.record.pid
+        self.directory = directory
+        self.payloads: dict[int, Payload] = {}
+        self.gaps = Gaps()
+        self.counted = 0
+        self.granted: dict[str, Grant] = {}
+        self.known: list[str] = []
+        self.ending = False
+        self.poll = select.poll()
+        self._record: tuple[object, Record | None] = (None, None)
+        now = self.record_now()
+        self.recorder = Recorder(
+            places.state,
+            nd7_session=self.session,
+            # A scribe that follows one that died goes on with the logs that this session has already begun.
+            allowed_ids=session.allowed_ids | frozenset(now.agent_sessions if now else ()),
+            revision=self.revision,
+            host=platform.node(),
+            agent_config=session.agent_config,
+            output_roots=session.output_roots,
+            hook_command=session.hook_command,
+            agent=bool(session.record.agent),
+        )
+
+    def revision(self) -> int:
+        """Of the policy that is in force."""
+        record = self.record_now()
+        return record.revision if record else 0
+
+    def record_now(self) -> Record | None:
+        """record.json, read again when it is another file; the last good one if it cannot be read."""
+        try:
+            stat = os.stat(os.path.join(self.directory, sessions.RECORD))
+            key = (stat.st_ino, stat.st_mtime_ns)
+            if key != self._record[0]:
+                found = sessions.load(self.places, self.session).record
+                self._record = (key, found or self._record[1])
+        except (OSError, Nd7Error):
+            return self._record[1]
+        return self._record[1]
+
+    def told(self) -> None:
+        while message := self.link.receive():
+            if message.kind == b"P":
+                connection = socket.socket(fileno=message.fds.pop(0))
+                connection.setblocking(False)
+                self.payloads[connection.fileno()] = Payload(connection, int(message.body), time.monotonic())
+                self.poll.register(connection, select.POLLIN)
+            elif message.kind == b"c":
+                started, by_agent, text = message.body.split(b" ", 2)
+                if by_agent == b"1":
+                    self.gaps.ran(time.monotonic(), text)
+                self.used(int(started))
+            elif message.kind == b"n":
+                source, kind, text = message.body.split(b" ", 2)
+                self.note(source.decode(), kind.decode(), text)
+            elif message.kind == b"u":
+                told = json.loads(message.body)
+                self.update(partial(replace, **told))
+            elif message.kind == b"E":
+                self.ending = True
+            for fd in message.fds:
+                os.close(fd)
+
+    def read(self, payload: Payload) -> None:
+        """A piece of a payload; at its end it is recorded and answered."""
+        try:
+            part = payload.connection.recv(1 << 20)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            part = b""
+        payload.data += part
+        if len(payload.data) > LARGEST_PAYLOAD:
+            self.lost(f"a hook's payload is larger than {LARGEST_PAYLOAD >> 20} MB")
+            self.answer(payload, b"Ethe payload is larger than 64 MB")
+        elif not part:
+            self.answer(payload, self.record(bytes(payload.data), payload.ts))
+
+    def record(self, data: bytes, ts: int) -> bytes:
+        """Record one payload, and the answer for the hook."""
+        self.tell_grants()
+        try:
+            frame = self.recorder.record(data, ts)
+        except (Nd7Error, OSError) as error:
+            # The recorder has marked the gap itself.
+            reason = error.message if isinstance(error, Nd7Error) else error.strerror or str(error)
+            return b"E" + reason.encode("utf-8", "backslashreplace")
+        return b"O" + self.take(frame)
+
+    def take(self, frame: Frame) -> bytes:
+        """What a recorded frame means for the session, and the text that the hook prints."""
+        if frame.kind != "tool_call" or frame.body.get("tool_name") != "Bash":
+            return b""
+        given = frame.body.get("tool_input")
+        command = given.get("command") if isinstance(given, dict) else None
+        if isinstance(command, str):
+            self.gaps.called(command)
+        return ALLOW
+
+    def answer(self, payload: Payload, data: bytes) -> None:
+        fd = payload.connection.fileno()
+        self.poll.unregister(fd)
+        del self.payloads[fd]
+        with payload.connection:
+            try:
+                payload.connection.send(data, socket.MSG_NOSIGNAL)
+            except OSError:
+                return  # the hook has been killed; its frame is in the log
+
+    def note(self, source: str, kind: str, text: bytes) -> None:
+        """A frame of nd7's own."""
+        try:
+            self.recorder.note(kind, json.loads(text), source)
+        except (Nd7Error, OSError) as error:
+            reason = error.message if isinstance(error, Nd7Error) else error.strerror or str(error)
+            self.link.send(b"!", f"the audit log cannot be written: {reason}".encode("utf-8", "backslashreplace"))
+
+    def lost(self, why: str) -> None:
+        """Something is missing in the log: say so in it; `tick` counts it in the record."""
+        self.note("nd7:hooks", "gap", json.dumps({"text": why}).encode())
+
+    def update(self, change: Callable[[Record], Record]) -> None:
+        try:
+            sessions.update(self.places, self.session, change)
+        except (Nd7Error, OSError):
+            return  # the session is being removed; its log says what the record would
+
+    def used(self, started: int) -> None:
+        """A command that began at `started` has ended: what was granted for one command goes."""
+        record = self.record_now()
+        spent = {g.path for g in record.grants if g.scope == "once" and g.created < started} if record else set()
+        if spent:
+            self.update(lambda r: replace(r, grants=tuple(g for g in r.grants if g.path not in spent)))
+
+    def expire(self) -> None:
+        """What was granted until a time goes when it has come: the policy's file does not know the hour."""
+        record, now = self.record_now(), time.time_ns()
+        if record and any(not grant.in_force(now) for grant in record.grants):
+            self.update(lambda r: replace(r, grants=r.granted(now)))
+
+    def tick(self) -> None:
+        self.expire()
+        for text in self.gaps.missing(time.monotonic()):
+            shown = text[-200:].decode("utf-8", "replace")
+            self.lost(f"a command ran of which no hook told: {shown}")
+        for payload in list(self.payloads.values()):
+            if payload.began + PAYLOAD_SECONDS < time.monotonic():
+                self.lost("a hook's payload never ended")
+                self.answer(payload, b"Ethe payload never ended")
+        try:
+            self.recorder.follow_transcripts()
+        except (Nd7Error, OSError) as error:
+            reason = error.message if isinstance(error, Nd7Error) else error.strerror or str(error)
+            self.link.send(b"!", f"a transcript cannot be followed: {reason}".encode("utf-8", "backslashreplace"))
+        self.tell_grants()
+        self.tell_record()
+
+    def tell_grants(self) -> None:
+        """What was granted and taken back, for the log: the record goes with the session."""
+        record = self.record_now()
+        if record is None:
+            return
+        now = {grant.path: grant for grant in record.grants}
+        told = [(path, grant, "grant") for path, grant in now.items() if path not in self.granted]
+        told += [(path, grant, "take-back") for path, grant in self.granted.items() if path not in now]
+        self.granted = now
+        for path, grant, action in told:
+            body = {"action": action, "path": path, "scope": grant.scope, "origin": grant.origin}
+            self.note("nd7:grants", "grant", json.dumps({**body, "revision": record.revision}).encode())
+
+    def tell_record(self) -> None:
+        """What the log now holds, for the record: its gaps, and the agent's own session ids."""
+        more, ids = self.recorder.gaps - self.counted, self.recorder.session_ids
+        if not more and ids == self.known:
+            return
+        self.counted, self.known = self.recorder.gaps, list(ids)
+
+        def change(record: Record) -> Record:
+            sessions_of = tuple(dict.fromkeys((*record.agent_sessions, *ids)))
+            return replace(record, gaps=record.gaps + more, agent_sessions=sessions_of)
+
+        self.update(change)
+
+    def serve(self) -> None:
+        self.poll.register(self.link, select.POLLIN)
+        follow = time.monotonic() + FOLLOW_SECONDS
+        while not (self.ending or self.link.closed) or self.payloads:
+            for fd, _ in self.poll.poll(max(0.0, follow - time.monotonic()) * 1000):
+                if fd == self.link.fileno():
+                    self.told()
+                elif found := self.payloads.get(fd):
+                    self.read(found)
+            if self.link.closed and self.link.fileno() >= 0:
+                self.poll.unregister(self.link)
+                self.link.close()
+            self.link.flush()
+            if time.monotonic() >= follow:
+                self.tick()
+                follow = time.monotonic() + FOLLOW_SECONDS
+        self.gaps.grace = 0.0
+        self.tick()
+        self.recorder.close()
+
+
+def main(link: Link, places: Places, session: Session, directory: str) -> NoReturn:
+    """The forked process's whole life."""
+    try:
+        os.setsid()
+        prctl.set_title("nd7 scribe")
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+        Scribe(link, places, session, directory).serve()
+    except (OSError, ValueError, Nd7Error) as error:
+        link.send(b"!", f"the audit log's writer failed: {error}".encode("utf-8", "backslashreplace"))
+    finally:
+        os._exit(0)
+    raise AssertionError("not reached")
