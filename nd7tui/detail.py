@@ -102,14 +102,15 @@ def _left_out(lines: int, characters: int, where: str) -> Line:
     return Line("faint").put(safe(f"  … {' and '.join(parts)} {where}"))
 
 
-def _why(row: Row, outlook: Outlook | None, width: int) -> list[Line]:
+def _why(row: Row, home: str, outlook: Outlook | None, width: int) -> list[Line]:
     verdict = row.verdict
-    found = indented(wrap(safe(verdict.reason or look.SOURCE_MEANS[verdict.source], 600), width), 0, "text")
+    reason = look.short_text(verdict.reason, home) or look.SOURCE_MEANS[verdict.source]
+    found = indented(wrap(safe(reason, 600), width), 0, "text")
     if verdict.source != "none":
         text = f"{verdict.evidence}: {look.EVIDENCE_MEANS[verdict.evidence]}"
         found += indented(wrap(safe(text), width), 0, "dim")
     if verdict.contradiction:
-        found += indented(wrap(safe("but " + verdict.contradiction, 600), width), 0, "warn")
+        found += indented(wrap(safe("but " + look.short_text(verdict.contradiction, home), 600), width), 0, "warn")
     if outlook is not None and outlook.refused_by:
         number = f"policy.sb line {outlook.line}: " if outlook.line else "policy.sb: "
         found += indented(wrap(safe(number + outlook.refused_by.strip(), 600), width), 0, "dim")
@@ -149,7 +150,7 @@ def _mend(
     elif read_only and not reason:
         found += _key(g, "nothing: this dashboard was started with --read-only", width, "dim")
     elif reason:
-        found += _key(g, f"nothing: {reason}", width, "dim")
+        found += _key(g, f"nothing: {look.short_text(reason, home)}", width, "dim")
     elif outlook is not None and outlook.already:
         found += _key(g, f"nothing new: {path} is granted already", width, "dim")
     elif outlook is not None and outlook.dangers:
@@ -216,7 +217,7 @@ def detail(
         ("to do", _mend(row, session, outlook, caps, inner, tight=tight, read_only=read_only)),
         ("was run", [*indented(wrap(safe(by), inner, 2), 0, "dim"), *_command(row, inner, whole)]),
         ("came back", _came_back(row, inner, whole)),
-        ("why", _why(row, outlook, inner)),
+        ("why", _why(row, home, outlook, inner)),
     ]
     if not row.tool:
         sections[1:3] = [("was said", _command(row, inner, whole))]

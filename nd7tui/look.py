@@ -5,10 +5,11 @@ Glyphs are of the Geometric Shapes block and its like: one cell wide in every te
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Literal
 
-from nd7core.attribution.verdict import Evidence, Operation, Source
+from nd7core.attribution.verdict import Operation, Source
 from nd7core.text import SafeText, safe
 from nd7tui.theme import Role
 
@@ -57,7 +58,7 @@ ACTIVITY: dict[str, tuple[SafeText, SafeText, Role]] = {
     "broken": (safe("✗"), safe("damaged"), "bad"),
 }
 
-EVIDENCE_MEANS: dict[Evidence, str] = {
+EVIDENCE_MEANS: dict[str, str] = {
     "recorded": "the kernel's or the broker's own record",
     "matched": "the text, and the profile in force refuses exactly that and nothing else would",
     "likely": "the text alone",
@@ -115,6 +116,11 @@ def short_path(path: str, home: str) -> str:
     if home and (path == home or path.startswith(home + "/")):
         return "~" + path[len(home) :]
     return path
+
+
+def short_text(text: str, home: str) -> str:
+    """A sentence with the home directory as ~ wherever a path in it starts with that."""
+    return re.sub(rf"(?<![\w/.~-]){re.escape(home)}(?![\w.-])", "~", text) if len(home) > 1 else text
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -36,7 +36,7 @@ class Main(Page):
     NAME = "dashboard"
     TITLE_WORD = "all sessions"
     BINDINGS = [*keys.bindings("dashboard")]
-    LINE = ("grant", "wider", "undo", "filter", "copy", "pause", "open", "grants", "launch", "help", "quit")
+    LINE = ("grant", "wider", "undo", "filter", "copy", "pause", "open", "grants", "history", "launch", "help", "quit")
 
     DEFAULT_CSS = """
     Main #body { layout: vertical; height: 1fr; }
@@ -375,6 +375,12 @@ class Main(Page):
         from nd7tui.screens.grants import Grants
 
         self.app.push_screen(Grants())
+
+    def do_history(self) -> None:
+        """`h`."""
+        from nd7tui.screens.history import History
+
+        self.app.push_screen(History())
 
     def do_profile(self) -> None:
         """`p`."""

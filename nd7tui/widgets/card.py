@@ -68,14 +68,14 @@ def session_card(session: SessionRow | None, width: int, now: int) -> list[Line]
         add("missing", look.plural(session.gaps, "event") + " not in the log", "bad")
     add("problem", session.problem, "bad")
     for part, how in session.enforced.items():
-        add(part[:8], how, "dim")
+        add(part[:10], how, "dim")
     return lines
 
 
 def _adder(lines: list[Line], width: int) -> Callable[..., None]:
     def add(name: str, value: str, role: Role = "text") -> None:
         if value:
-            line = Line().gap().put(safe(name), "dim", cells=9)
-            lines.append(line.put(fit(safe(value), width - 11, "middle"), role))
+            line = Line().gap().put(safe(name), "dim", cells=11)
+            lines.append(line.put(fit(safe(value), width - 13, "middle"), role))
 
     return add

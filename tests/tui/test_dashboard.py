@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
 
 import pytest
 import tui_rows
 from textual.message import Message
 from textual.widgets import Input
+from tui_screen import picture, said, told
 
 from nd7core.paths import Places
 from nd7tui import keys, look
@@ -19,8 +19,6 @@ from nd7tui.screens.dashboard import Main
 from nd7tui.screens.help import Help
 from nd7tui.screens.page import Page
 from nd7tui.widgets.rowlist import RowList
-
-M = TypeVar("M", bound=Message)
 
 
 class Quiet(Dashboard):
@@ -57,20 +55,6 @@ def main_of(app: Dashboard) -> Main:
     screen = app.screen
     assert isinstance(screen, Main)
     return screen
-
-
-def picture(app: Dashboard) -> str:
-    """The characters on the screen, line by line."""
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
-
-
-def told(seen: list[Message], kind: type[M]) -> list[M]:
-    """The messages of one kind, each once: the hook sees them at every widget that they pass."""
-    return list({id(message): message for message in seen if isinstance(message, kind)}.values())
-
-
-def said(app: Dashboard) -> str:
-    return app.said[0] if app.said else ""
 
 
 async def test_it_starts_with_none_and_says_the_next_step(here: Places) -> None:
