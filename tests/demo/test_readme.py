@@ -34,7 +34,9 @@ def test_every_module_is_in_the_map_and_every_one_in_the_map_exists() -> None:
     for package in PACKAGES:
         table = README.partition(f"| {package} |")[2].partition("\n\n")[0]
         named = re.findall(r"`([a-z_]+/?)`", "".join(row.split("|")[1] for row in table.splitlines()[2:]))
-        assert sorted(named) == sorted(modules(package)), package
+        assert len(named) == len(set(named)), f"{package}: named twice"
+        assert set(named) - modules(package) == set(), f"{package}: README names what is not there"
+        assert modules(package) - set(named) == set(), f"{package}: README's map lacks them"
 
 
 def test_every_path_in_the_text_exists() -> None:
