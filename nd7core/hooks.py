@@ -18,8 +18,8 @@ from nd7core.errors import Nd7Error
 SOURCE = "intent:claude-code"
 
 # Claude Code cuts what it tells a hook at 30,000 characters an output; a Write's content and images are whole.
-# 20 MB is far above anything seen and small enough to parse within a hook's time.
-MAX_PAYLOAD = 20_000_000
+# 24 MB is far above anything seen, so that one of 20 MB is still recorded, and small enough for a hook's time.
+MAX_PAYLOAD = 24_000_000
 
 _COMMON = ("cwd", "transcript_path", "hook_event_name", "permission_mode", "prompt_id", "agent_id", "agent_type")
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filePath", "notebookPath")

@@ -109,7 +109,12 @@ class Log:
 
     def _position(self, directory: int, events: int, size: int) -> tuple[int, str]:
         """The next frame's `seq` and `prev`, from the log's end and `head`, which must agree."""
-        head = read_head(directory)
+        try:
+            head = read_head(directory)
+        except AuditError as error:
+            if size == 0:
+                raise
+            raise AuditError(f"frame {self._last_frame(events, size).seq}: {error.message}") from None
         if size == 0:
             if head is not None:
                 raise AuditError(f"events.ndjson is empty, but head says frame {head[0]}: the log was cut")
@@ -134,10 +139,15 @@ class Log:
         return last.seq + 1, last.hash
 
     def _last_frame(self, events: int, size: int) -> Frame:
-        line = last_line(events, size)
+        torn = os.pread(events, 1, size - 1) != b"\n"
+        line, start = line_before(events, size if torn else size - 1)
         frame = decode(line, check=True)
+        if torn:
+            raise AuditError(f"{_name_at(events, start)} is torn: its writer was stopped in the middle of it")
         if isinstance(frame, Damage):
-            raise AuditError(f"the log's last line: {frame.reason}")
+            if frame.seq is None:
+                raise AuditError(f"{_name_at(events, start)}, the log's last line: {frame.reason}")
+            raise AuditError(frame.reason)
         if frame.v != VERSION:
             raise AuditError(f"frame {frame.seq} is of format version {frame.v}: a newer nd7 writes this log")
         if frame.session_id != self.session_id:
@@ -145,27 +155,11 @@ class Log:
         return frame
 
 
-def last_line(events: int, size: int) -> bytes:
-    """The last line of an open log, without its newline, read backwards from its end.
+def line_before(events: int, end: int) -> tuple[bytes, int]:
+    """The line of an open log that ends before byte `end`, without its newline, and where it starts.
 
-    Raises AuditError where the log does not end with a newline: its last writer did not finish.
+    Read backwards, so that it costs the same whatever stands before it.  Raises AuditError.
     """
-    if os.pread(events, 1, size - 1) != b"\n":
-        raise AuditError(f"{_torn(events, size)} is torn: its writer was stopped in the middle of the last line")
-    return _behind_newline(events, size - 1)
-
-
-def _torn(events: int, size: int) -> str:
-    """The frame that a last line without a newline began."""
-    whole = size - len(_behind_newline(events, size))
-    if whole == 0:
-        return "frame 0"
-    before = decode(last_line(events, whole))
-    return f"frame {before.seq + 1}" if isinstance(before, Frame) else "the frame behind the last whole line"
-
-
-def _behind_newline(events: int, end: int) -> bytes:
-    """What stands before `end` and behind the newline before it."""
     parts: list[bytes] = []
     position, block = end, _BLOCK
     while position > 0:
@@ -177,10 +171,19 @@ def _behind_newline(events: int, end: int) -> bytes:
             raise AuditError("the log was cut while it was read")
         newline = part.rfind(b"\n")
         parts.append(part[newline + 1 :])
-        if newline >= 0:
-            break
         position, block = start, block * 2
-    return b"".join(reversed(parts))
+        if newline >= 0:
+            position += newline + 1
+            break
+    return b"".join(reversed(parts)), position
+
+
+def _name_at(events: int, start: int) -> str:
+    """Which frame ought to stand at an offset, for a message: the one after the frame before it."""
+    if start == 0:
+        return "frame 0"
+    before = decode(line_before(events, start - 1)[0])
+    return f"frame {before.seq + 1}" if isinstance(before, Frame) else "the last frame"
 
 
 def _write_whole(events: int, data: bytes, size: int, seq: int) -> None:

@@ -199,7 +199,7 @@ def _no_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_head(head: tuple[int, str] | str | None, last: Frame | None) -> None:
     if isinstance(head, str):
-        raise _Break(head, last.seq if last else None)
+        raise _Break(f"frame {last.seq}: {head}" if last else head, last.seq if last else None)
     if last is None:
         if head is None:
             raise _Break("the log holds no frame", 0)

@@ -42,9 +42,9 @@ def test_bad_input_writes_nothing(tmp_path: Path, bad: bytes) -> None:
 def test_a_payload_that_is_too_large_leaves_a_gap_in_its_sessions_log(tmp_path: Path) -> None:
     by_hand.record(str(tmp_path), payload(), 1)
     with pytest.raises(HookError, match="more than"):
-        by_hand.record(str(tmp_path), payload(prompt="x" * 20_000_000), 2)
+        by_hand.record(str(tmp_path), payload(prompt="x" * 24_000_000), 2)
     with pytest.raises(HookError, match="more than"):
-        by_hand.record(str(tmp_path), payload(session_id="unknown", prompt="x" * 20_000_000), 2)
+        by_hand.record(str(tmp_path), payload(session_id="unknown", prompt="x" * 24_000_000), 2)
     directory = log_directory(str(tmp_path), "s1")
     assert verify(directory).frames == 2
     gap = json.loads(Path(directory, "events.ndjson").read_bytes().splitlines()[1])
