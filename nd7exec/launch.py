@@ -2,28 +2,91 @@
 
 from __future__ import annotations
 
+import json
 import os
+from typing import NoReturn
 
 from nd7core import sessions
-from nd7core.paths import places
+from nd7core.errors import Nd7Error
+from nd7core.paths import Places, places
 from nd7exec import lifecycle, terminal
+from nd7exec.attach import CHORD
 from nd7exec.lifecycle import Wish
 from nd7exec.supervisor import Supervisor
+from nd7exec.wire import write_all
 
 
 def say(line: str) -> None:
     """One line on stderr, in a terminal that may be raw."""
     end = "\r\n" if os.isatty(2) else "\n"
-    try:
-        os.write(2, f"nd7: {line}{end}".encode("utf-8", "backslashreplace"))
-    except OSError:
-        return  # nobody reads it any more
+    write_all(2, f"nd7: {line}{end}".encode("utf-8", "backslashreplace"))
 
 
 def run(wish: Wish, environ: dict[str, str]) -> int:
-    """Run a session to its end and return the program's exit status.  Raises Nd7Error."""
+    """Run a session to its end and return the program's exit status.  Raises Nd7Error.
+
+    With `wish.detach` it is the session's start that is waited for: its pid goes to stdout, the rest to stderr.
+    """
     where = places(environ)
     fds = terminal.terminals()
+    if wish.detach:
+        return _detached(wish, where, environ)
     session = lifecycle.prepare(wish, where, environ)
     sessions.sweep(where)
     return Supervisor(session, where, fds, say).run()
+
+
+def _detached(wish: Wish, where: Places, environ: dict[str, str]) -> int:
+    """Fork the supervisor into a session of its own, and pass on what it says until its program runs."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        _supervise(wish, where, environ, writer)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as told:
+        for line in told:
+            kind, text = json.loads(line)
+            if kind == "say":
+                say(text)
+            elif kind == "error":
+                os.waitpid(pid, 0)
+                raise Nd7Error(text["message"], hint=text["hint"], exit_code=text["exit_code"])
+            elif kind == "started":
+                say(f"detached; `nd7 attach {pid}` shows it, {CHORD} leaves it again")
+                write_all(1, f"{pid}\n".encode())
+                return 0
+    raise Nd7Error("the session ended before its program ran", exit_code=126)
+
+
+def _supervise(wish: Wish, where: Places, environ: dict[str, str], writer: int) -> NoReturn:
+    """The forked supervisor: without a terminal, and without whoever started it once its program runs."""
+
+    def tell(kind: str, content: object) -> None:
+        if told:
+            write_all(told[0], json.dumps([kind, content]).encode() + b"\n")
+
+    def started() -> None:
+        tell("started", os.getpid())
+        os.close(told.pop())
+
+    told = [writer]
+    status = 126
+    try:
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        os.close(null)
+        session = lifecycle.prepare(wish, where, environ)
+        sessions.sweep(where)
+        supervisor = Supervisor(session, where, frozenset(), lambda line: tell("say", line), pty=True)
+        supervisor.started = started
+        status = supervisor.run()
+    except Nd7Error as error:
+        tell("error", {"message": error.message, "hint": error.hint, "exit_code": error.exit_code})
+    except OSError as error:
+        tell("error", {"message": str(error), "hint": "", "exit_code": 126})
+    finally:
+        os._exit(status)
+    raise AssertionError("not reached")

@@ -23,7 +23,7 @@ def launchers(tmp_path):
 def test_private_complete_and_written_once(launchers, tmp_path):
     directory = tmp_path / "state/bin"
     assert directory.stat().st_mode & 0o777 == 0o700
-    assert sorted(os.listdir(directory)) == ["client.py", "nd7-exec", "nd7-record"]
+    assert sorted(os.listdir(directory)) == ["client.py", "nd7-exec", "nd7-record", "nd7-shell"]
     before = (directory / "nd7-exec").stat().st_ino
     launcher.write(str(tmp_path / "state"))
     assert (directory / "nd7-exec").stat().st_ino == before

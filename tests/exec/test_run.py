@@ -1,0 +1,194 @@
+"""`nd7 run`: what it starts, what it ends with, what it refuses, and that nothing outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from world import World
+
+STATE = "/home/dev/.local/state/nd7"
+SESSIONS = "/home/dev/.nd7/sessions"
+
+
+def pids(world: World) -> list[str]:
+    return [name for name in world.listdir(SESSIONS) if name.isdigit()]
+
+
+def nothing_left(world: World) -> None:
+    world.wait(lambda: not world.processes(), what=world.processes)
+    world.wait(lambda: not pids(world), what=lambda: pids(world))
+
+
+def test_a_confined_program_with_its_input_output_and_status(world: World):
+    world.write("/home/dev/.ssh/id_ed25519", "secret")
+    script = "cat; echo out; echo err >&2; echo x > in; echo y > ~/outside; cat ~/.ssh/id_ed25519; ls ~/.nd7; exit 7"
+    done = world.run(["nd7", "run", "sh", "-c", script], input="typed\n")
+    assert (done.code, done.out) == (7, "typed\nout\n")
+    assert "err\n" in done.err and "secret" not in done.out
+    assert world.read("in") == "x\n" and not world.exists("/home/dev/outside")
+    nothing_left(world)
+
+
+def test_one_line_says_which_session_and_what_is_in_force(world: World):
+    done = world.run(["nd7", "run", "--name", "n", "true"])
+    (line,) = done.err.splitlines()
+    assert line.startswith("nd7: session ") and " (true in ~/project): files and TCP by Landlock" in line
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGINT])
+def test_a_program_that_a_signal_ended(world: World, number: int):
+    assert world.run(["nd7", "run", "sh", "-c", f"kill -{number} $$"]).code == 128 + number
+
+
+def test_everything_behind_program_is_programs(world: World):
+    done = world.run(["nd7", "run", "--name", "x", "echo", "--name", "y", "--project", "--", "-h", "z"])
+    assert done.out == "--name y --project -- -h z\n"
+    assert world.run(["nd7", "run", "--", "echo", "a"]).out == "a\n"
+
+
+def test_asked_wrongly(world: World):
+    assert world.run(["nd7", "run"]).code == 2
+    assert world.run(["nd7", "run", "--nonsense", "true"]).code == 2
+    done = world.run(["nd7", "run", "--help"])
+    assert done.code == 0 and "examples:" in done.out and "nd7 run claude" in done.out
+
+
+def test_a_program_that_is_not_there_or_cannot_be_run(world: World):
+    world.write("plain", "text")
+    assert world.run(["nd7", "run", "no-such-program"]).code == 127
+    assert world.run(["nd7", "run", "./missing"]).code == 127
+    assert world.run(["nd7", "run", "./plain"]).code == 126
+    world.write("lost", "#!/nowhere/interpreter\n", 0o755)
+    done = world.run(["nd7", "run", "./lost"])
+    assert done.code in (126, 127) and "lost: No such file" in done.err
+    nothing_left(world)
+
+
+@pytest.mark.parametrize(
+    ("project", "reason"),
+    [
+        ("/", "would be writable"),
+        ("/home", "holds your home"),
+        ("/home/dev", "your home directory"),
+        ("/home/dev/.nd7/x", "no session may write"),
+        ("/home/dev/.ssh", "no session may write"),
+        ("/home/dev/.aws/deep", "no session may write"),
+        (STATE, "no session may write"),
+        ("/home/dev/link", "your home directory"),
+        ("/home/dev/gone", "is not a directory"),
+    ],
+)
+def test_projects_that_would_open_too_much(world: World, project: str, reason: str):
+    for path in ("/home/dev/.nd7/x", "/home/dev/.ssh", "/home/dev/.aws/deep", STATE):
+        world.mkdir(path, 0o700)
+    world.path("/home/dev/link").symlink_to("/home/dev")
+    done = world.run(["nd7", "run", "--project", project, "touch", "ran"])
+    assert done.code == 126 and reason in done.err, done.err
+    assert len(done.err.splitlines()) == 2  # what, and the next step
+    assert not world.exists(f"{project}/ran")
+    done = world.run(["nd7", "run", "true"], cwd=project) if reason != "is not a directory" else done
+    assert done.code == 126
+
+
+@pytest.mark.parametrize("path", ["/home/dev", "/home/dev/.nd7", STATE])
+def test_a_home_or_state_that_others_can_write(world: World, path: str):
+    world.mkdir(path, 0o700)
+    world.path(path).chmod(0o777)
+    done = world.run(["nd7", "run", "touch", "ran"])
+    assert done.code == 126 and "can be written by others" in done.err, done.err
+    assert not world.exists("ran")
+
+
+def test_nd7_itself_inside_what_the_session_may_write(world: World):
+    done = world.run(["nd7", "run", "true"], env={"TMPDIR": "/work"} if os.path.isdir("/work/venv") else {})
+    if os.path.isdir("/work/venv"):
+        assert done.code == 126 and "could change what confines it" in done.err
+
+
+def test_umask_environment_and_directory(world: World):
+    world.mkdir("sub")
+    done = world.run(["sh", "-c", "umask 027; exec nd7 run sh -c 'umask; echo $A; pwd'"], env={"A": "b c"}, cwd="sub")
+    assert done.out == "0027\nb c\n/home/dev/project/sub\n"
+
+
+def test_a_closed_input_and_output_is_no_trap(world: World):
+    assert world.run(["sh", "-c", "nd7 run sh -c 'echo x > f' <&- >&-"]).code == 0
+    assert world.read("f") == "x\n"
+
+
+def test_a_reader_sees_the_end_when_the_program_closes(world: World):
+    done = world.run(["sh", "-c", "nd7 run sh -c 'echo a; exec >&-; sleep 1; echo b >&2' | cat; echo end"])
+    assert done.out == "a\nend\n"
+
+
+BUSY = "sleep 300 & setsid sh -c '(sleep 301 &) &'; nohup sleep 302 >/dev/null 2>&1 & trap '' TERM HUP; sleep 303"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_nothing_keeps_running_however_it_ends(world: World, number: int):
+    running = world.start(["nd7", "run", "sh", "-c", f"{STATE}/bin/nd7-exec -c 'sleep 304 & sleep 305' & {BUSY}"])
+    world.wait(lambda: "sleep 305" in world.processes().values(), what=world.processes)
+    world.wait(lambda: "sleep 301" in world.processes().values(), what=world.processes)
+    assert pids(world) == [str(running.pid)]
+    started = time.monotonic()
+    running.send_signal(number)
+    code = running.wait(20)
+    nothing_left(world)
+    assert time.monotonic() - started < 10
+    assert code == (-number if number == signal.SIGKILL else 128 + number)
+
+
+def test_the_program_gets_the_signal_first_and_may_end_by_itself(world: World):
+    script = "trap 'echo bye; exit 9' TERM; echo ready; while :; do sleep 0.05; done"
+    running = world.start(["nd7", "run", "sh", "-c", script])
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"ready\n"
+    running.terminate()
+    assert running.wait(10) == 9
+    assert running.stdout.read() == b"bye\n"
+
+
+def test_the_death_of_the_warden_ends_the_session(world: World):
+    running = world.start(["nd7", "run", "sh", "-c", BUSY])
+    world.wait(lambda: "sleep 301" in world.processes().values(), what=world.processes)
+    (warden,) = (pid for pid, line in world.processes().items() if line.startswith("nd7 warden"))
+    os.kill(warden, signal.SIGKILL)
+    assert running.wait(20) == 126
+    nothing_left(world)
+
+
+def test_the_death_of_the_scribe_is_a_gap_and_no_more(world: World):
+    running = world.start(["nd7", "run", "sh", "-c", "read x; exit 3"], stdin=-1)
+    world.wait(lambda: any(line.startswith("nd7 scribe") for line in world.processes().values()), what=world.processes)
+    (scribe,) = (pid for pid, line in world.processes().items() if line.startswith("nd7 scribe"))
+    time.sleep(1.0)
+    os.kill(scribe, signal.SIGKILL)
+    record = f"{SESSIONS}/{running.pid}/record.json"
+    world.wait(lambda: '"gaps": 1' in world.read(record), what=lambda: world.read(record))
+    assert running.stdin is not None
+    running.stdin.write(b"\n")
+    running.stdin.close()
+    assert running.wait(20) == 3
+    nothing_left(world)
+
+
+def test_what_a_dead_session_left_is_swept_and_a_live_one_is_not(world: World):
+    world.mkdir("/home/dev/.nd7", 0o700)
+    world.mkdir(SESSIONS, 0o700)
+    world.mkdir(f"{SESSIONS}/999999", 0o700)
+    running = world.start(["nd7", "run", "sleep", "60"])
+    world.wait(lambda: "sleep 60" in world.processes().values(), what=world.processes)
+    assert world.run(["nd7", "run", "true"]).code == 0
+    assert pids(world) == [str(running.pid)]
+    running.terminate()
+    assert running.wait(20) == 143
+    nothing_left(world)
+
+
+def test_ten_sessions_side_by_side(world: World):
+    running = [world.start(["nd7", "run", "sh", "-c", f"echo {n}; exit {n}"]) for n in range(10)]
+    assert [process.wait(60) for process in running] == list(range(10))
+    nothing_left(world)
