@@ -290,7 +290,8 @@ def forget(places: Places, path: str, cwd: str) -> list[str]:
             having = [project for project, given in kept.items() if any(grant.path == target for grant in given)]
             chosen = [project for project in having if cwd and within(cwd, project)] or having
             return [project for project in chosen if standing.keep(places, project, None, target)]
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
+        # Nothing yet, or inside a session, where the caller's next step says so.
         return []
 
 

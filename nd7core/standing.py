@@ -21,6 +21,13 @@ _MOST_ENDED = 300
 """Ended sessions remembered; an older one is resumed without its grants."""
 
 
+def _open(places: Places) -> int:
+    try:
+        return open_directory(places.nd7)
+    except PermissionError:
+        raise PrivateError("~/.nd7 cannot be read") from None
+
+
 def _load(directory: int) -> dict[str, Any]:
     try:
         data = json.loads(read_file(directory, _NAME, _LIMIT))
@@ -56,7 +63,7 @@ def project_grants(places: Places, project: str) -> tuple[Grant, ...]:
         PrivateError: the file is damaged or not only its owner's.
     """
     try:
-        directory = open_directory(places.nd7)
+        directory = _open(places)
     except FileNotFoundError:
         return ()
     try:
@@ -68,7 +75,7 @@ def project_grants(places: Places, project: str) -> tuple[Grant, ...]:
 def every(places: Places) -> dict[str, tuple[Grant, ...]]:
     """What each project's sessions start with, by project.  Raises PrivateError like `project_grants`."""
     try:
-        directory = open_directory(places.nd7)
+        directory = _open(places)
     except FileNotFoundError:
         return {}
     try:
@@ -82,7 +89,7 @@ def keep(places: Places, project: str, grant: Grant | None, path: str) -> bool:
 
     The caller holds the sessions' lock (`sessions.update`), which is the one lock of all writers.
     """
-    directory = open_directory(places.nd7)
+    directory = _open(places)
     try:
         data = _load(directory)
         old = _grants(data["projects"].get(project))
@@ -105,7 +112,7 @@ def remember(places: Places, record: Record, now: int) -> None:
     kept = [grant_to(grant) for grant in record.granted(now) if grant.scope != "once"]
     if not record.agent_sessions:
         return
-    directory = open_directory(places.nd7)
+    directory = _open(places)
     try:
         data = _load(directory)
         ended: dict[str, Any] = data["ended"]
@@ -127,7 +134,7 @@ def remember(places: Places, record: Record, now: int) -> None:
 def ended_with(places: Places, project: str, agent_session: str) -> tuple[Grant, ...]:
     """What the agent's session had when it ended, if it was in this project.  Raises like `project_grants`."""
     try:
-        directory = open_directory(places.nd7)
+        directory = _open(places)
     except FileNotFoundError:
         return ()
     try:
