@@ -73,6 +73,7 @@ class Dashboard(Mortal):
         self.store = Store()
         self.said: tuple[SafeText, theme.Role] | None = None
         self.caps = keys.caps({})
+        self.off: dict[str, str] = {}  # keys that do nothing in this dashboard, with the reason that is said
         self.leaks: list[str] = []
         self._said_until = 0.0
         self._follow = follow
@@ -196,7 +197,7 @@ class Dashboard(Mortal):
 
     def _outlook_key(self, row: Row) -> tuple[str, str, int]:
         session = self.store.session_of(row)
-        return (row.id, row.state, session.revision if session else -1)
+        return (row.id, row.state, session.revision if session and session.live else -1)
 
     def outlook_of(self, row: Row) -> Outlook | None:
         """What the keys would do for a row, if it has been worked out under the profile in force."""

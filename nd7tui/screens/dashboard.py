@@ -247,6 +247,8 @@ class Main(Page):
         if key in ("grant", "wider"):
             if row is None:
                 return "no row is selected"
+            if row.state == "granted" and key == "grant":
+                return f"{look.short_path(row.verdict.grant, self.dash.places.home)} is granted already"
             outlook = self.dash.outlook_of(row)
             if outlook is not None and outlook.already and key == "grant":
                 return f"{look.short_path(outlook.path, self.dash.places.home)} is granted already"

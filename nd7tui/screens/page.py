@@ -42,6 +42,8 @@ class Page(Screen[None]):
 
     def why_not(self, key: str) -> str:
         """Why a key does nothing now, or ""."""
+        if key in self.dash.off:
+            return self.dash.off[key]
         if self.dash.read_only and keys.BY_ID[key].changes:
             return "this dashboard was started with --read-only"
         if key in MOVES and not isinstance(self.focused, (RowList, TextPane)):

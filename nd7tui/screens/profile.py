@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.message import Message
@@ -107,7 +108,7 @@ class Profile(Page):
             finally:
                 os.close(directory)
             record = load(self.dash.places, session.pid).record
-            start = render(build(record, grants=False)).decode("utf-8", "surrogateescape") if record else text
+            start = render(build(replace(record, grants=()))).decode("utf-8", "surrogateescape") if record else text
             lines = changes(text, start)
         except (Nd7Error, OSError) as error:
             problem = error.message if isinstance(error, Nd7Error) else f"policy.sb: {error.strerror}"

@@ -55,7 +55,8 @@ def session_card(session: SessionRow | None, width: int, now: int) -> list[Line]
     add = _adder(lines, width)
     glyph, word, role = look.ACTIVITY[session.activity]
     add("session", session.name + (f"  pid {session.pid}" if session.pid else ""), "strong")
-    add("state", f"{glyph} {word}" + (f": {session.waits_for}" if session.waits_for else ""), role)
+    add("state", f"{glyph} {word}", role)
+    add({"waiting": "for", "ended": "how"}.get(session.activity, "last"), session.waits_for, role)
     add("project", look.short_path(session.project, session.home))
     add("agent", session.agent)
     if session.started:
