@@ -281,7 +281,7 @@ class Dashboard(Mortal):
 
     async def attach(self, session: SessionRow) -> None:
         """Put this terminal on a session's screen; reading goes on meanwhile."""
-        await self.outside([sys.executable, "-m", "nd7tui.cli", "attach", str(session.pid)])
+        await self.outside([sys.executable, "-P", "-m", "nd7tui.cli", "attach", str(session.pid)])
 
     async def outside(self, command: list[str]) -> None:
         """Run a program in the real terminal and come back."""

@@ -25,7 +25,7 @@ def export(query: str, now: int) -> Done:
     except OSError as error:
         return Done("other", False, f"{path}: {error.strerror}", Deed(now, "export", line, str(error), False))
     try:
-        command = [sys.executable, "-m", "nd7tui.cli", "export", "--format", "md", "--", *words]
+        command = [sys.executable, "-P", "-m", "nd7tui.cli", "export", "--format", "md", "--", *words]
         ended = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=subprocess.PIPE, timeout=SECONDS
         )

@@ -13,19 +13,32 @@ from nd7tui.app import Dashboard
 from nd7tui.demo import recorded
 from nd7tui.demo.drive import Driver
 from nd7tui.demo.stage import Stage
+from nd7tui.model import SessionRow
 
 PACE = 1.6
 HELLO = "this is a demo in a throw-away home: g grants the selected refusal, q ends it all"
 OVER = "the agent waits: grant one of its refusals (g) and it tries again"
+# These would reach into the person's own home, or want a screen that the demo's agent does not have.
+OFF = {
+    "launch": "not in a demo: nd7 tui starts sessions of yours",
+    "export": "not in a demo: it would write what your own sessions were refused",
+    "restart": "not in a demo; a real agent would come back, wider",
+}
+NO_SCREEN = "the demo's agent has no screen; a real one's would be here now"
 RECORDED = "this is a recorded session: nothing runs, so nothing can be granted; q leaves"
 
 
 class DemoBoard(Dashboard):
-    """The dashboard, leaving on the signals that ask a program to end, so that the demo is cleared away."""
+    """The dashboard, leaving on the signals that ask a program to end, so that the demo is cleared away.
+
+    Args:
+        hello: said once it is up.
+    """
 
     def __init__(self, where: Places, hello: str, *, theme_name: str, read_only: bool = False) -> None:
         super().__init__(where, theme_name=theme_name, read_only=read_only)
         self.hello = hello
+        self.off = OFF
         self.failed = False
 
     def on_mount(self) -> None:
@@ -34,6 +47,10 @@ class DemoBoard(Dashboard):
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self.exit, None, 128 + number)
         self.call_after_refresh(self.say, self.hello, "good")
+
+    async def attach(self, session: SessionRow) -> None:
+        """Say what it would be."""
+        self.say(NO_SCREEN, "warn")
 
 
 def from_thread(app: DemoBoard, call: Callable[[], object]) -> None:

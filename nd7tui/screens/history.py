@@ -124,7 +124,7 @@ class History(Page):
 
     def _index(self) -> None:
         places = self.dash.places
-        command = [sys.executable, "-m", "nd7tui.indexing", places.state, places.home]
+        command = [sys.executable, "-P", "-m", "nd7tui.indexing", places.state, places.home]
         try:
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
                 self._indexer = child

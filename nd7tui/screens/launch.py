@@ -185,7 +185,7 @@ def launch(wanted: Start) -> Done:
     from nd7tui.deeds import Done
 
     now = time.time_ns()
-    command = [sys.executable, "-m", "nd7tui.cli", *wanted.words()]
+    command = [sys.executable, "-P", "-m", "nd7tui.cli", *wanted.words()]
     try:
         ended = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=START_SECONDS, start_new_session=True
