@@ -1,1 +1,18 @@
-"""The audit log: frames (`frame`), writing (`log`, `recorder`), reading (`tail`), checking (`verify`)."""
+"""The audit log: frames (`frame`), writing (`log`, `recorder`, `by_hand`), reading (`tail`), checking (`verify`).
+
+Frames that are nd7's own, beside those of the hooks:
+
+    kind         source            body
+    gap          nd7:recorder,     something is missing: `text` (a sentence), `reason`, and what is known of it:
+                 nd7:transcript,   `tool_use_id`, `tool_name`, `hook_event_name`, `agent_session`, `size`, `blake3`
+                 nd7:hooks
+    tool_result  nd7:transcript    what no hook told, from the agent's transcript: the keys of a hook's, and
+                                   `outcome` (succeeded, failed, rejected, interrupted, background, typed),
+                                   `exit_code`, `task_id`, `text`
+    canary       nd7:canary        a probe ran inside and met the policy, or not
+    grant        nd7:grants        `action`, `path`, `scope`, `origin`, `revision`
+    attempt      effect:nd7-broker what the broker refused by itself
+
+Behind each body of a supervised session stand `nd7_session`, the pid of `nd7 run`, and `policy_revision`.
+`nd7_more` holds what a payload has beyond the format's keys, `nd7_note` what had to be changed to write it.
+"""

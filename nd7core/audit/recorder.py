@@ -222,7 +222,7 @@ class Recorder:
             self._flush(log)
         self._pending = None
         path = text_of(read.body.get("transcript_path"))
-        self._transcripts.add(session_id, path, since=self._started - 5_000_000_000, from_end=not fresh)
+        self._transcripts.add(session_id, path, since=self._started, from_end=not fresh)
         return log
 
     def _hold(self, directory: str) -> None:
@@ -304,7 +304,7 @@ class Recorder:
         agent_id = text_of(body.get("agent_id")) or _raw_text(body, "agent_id")
         path = text_of(body.get("transcript_path"))
         if agent_id:
-            self._transcripts.add_subagent(read.session_id, path, agent_id, since=self._started - 5_000_000_000)
+            self._transcripts.add_subagent(read.session_id, path, agent_id, since=self._started)
 
     def _told(self, call_id: str, what: int) -> None:
         if not call_id:

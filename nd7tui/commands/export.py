@@ -52,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
         query = parse(" ".join(arguments.query), time.time_ns())
     except QueryError as error:
         raise Nd7Error(str(error), exit_code=2) from None
-    names = [name for name, _, _ in sorted(log_stamps(place.state), key=lambda log: log[2])]
+    # A log that was last written before the time that is asked for holds nothing of it.
+    logs = sorted(log_stamps(place.state), key=lambda log: log[2])
+    names = [name for name, _, changed in logs if query.since is None or changed >= query.since]
     if arguments.session is not None:
         from nd7tui.commands.verify import find
 

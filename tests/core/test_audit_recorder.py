@@ -408,6 +408,12 @@ def test_a_resumed_sessions_earlier_lines_tell_nothing(rig: Rig) -> None:
     assert len(follow(again)) > 0
 
 
+def test_the_copied_lines_of_a_forked_session_tell_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nd7core.audit.recorder.time.time_ns", lambda: 1_900_000_000_000_000_000)
+    recorder, _ = play(rig, "nohook", hooks=False)
+    assert follow(recorder) == []
+
+
 def test_a_transcript_is_read_a_bounded_part_at_a_time(rig: Rig) -> None:
     recorder, session_id = play(rig, "nohook", hooks=False)
     path = rig.transcript(session_id)
