@@ -12,7 +12,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nd7core.policy import Policy, decide, decide_network
 from nd7core.record import Record
@@ -20,6 +20,8 @@ from nd7exec import launcher
 from nd7exec.loop import Loop, Timer
 
 SECONDS = 20.0
+MOST_GRANTS = 50  # tried by one probe, the latest ones
+_KNOWN = ("yes", "no")
 PORT = 1  # nobody listens on tcpmux, and nobody else asks for it: an attempt there is the canary's own
 # Runs inside, with nothing but the standard library; prints one line of JSON.  "yes" is: the kernel let it through.
 # A refused connection (ECONNREFUSED) was let through, too: only EACCES and EPERM are the kernel's "no".
@@ -37,23 +39,35 @@ def write(path):
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     os.close(fd)
     os.unlink(path)
-inside, outside, hidden, port = sys.argv[1:]
+def granted(path):
+    if os.path.isdir(path):
+        write(os.path.join(path, os.path.basename(outside)))
+    else:
+        os.close(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
+inside, outside, hidden, port, *grants = sys.argv[1:]
 attempt("write inside", lambda: write(inside))
 attempt("write outside", lambda: write(outside))
 attempt("read hidden", lambda: os.listdir(hidden))
 attempt("connect", lambda: socket.create_connection(("127.0.0.1", int(port)), 2).close())
 attempt("unix socket", lambda: socket.socket(socket.AF_UNIX))
+for path in grants:
+    attempt("grant " + path, lambda: granted(path))
 print(json.dumps(out))
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the canary found: `state` is "enforcing" or "blind"; `wrong` names each check that came out otherwise."""
+    """What the canary found: `state` is "enforcing" or "blind"; `wrong` names each check that came out otherwise.
+
+    `grants` are the paths that were granted, each with whether a command may write there now: the proof that a
+    person's key had its effect.  A path at which neither could be seen (it has gone) is left out.
+    """
 
     state: str
     wrong: tuple[str, ...]
     found: dict[str, str]
+    grants: dict[str, bool] = field(default_factory=dict)
 
 
 def paths(record: Record) -> tuple[str, str, str]:
@@ -86,7 +100,8 @@ def judge(output: bytes, wanted: dict[str, str]) -> Verdict:
         return Verdict("blind", (f"the canary did not run: {text[:200]}",), {})
     seen = {name: str(found.get(name, "missing")) for name in wanted}
     wrong = tuple(f"{name}: {seen[name]}, not {wanted[name]}" for name in wanted if seen[name] != wanted[name])
-    return Verdict("blind" if wrong else "enforcing", wrong, seen)
+    tried = {name[6:]: value == "yes" for name, value in found.items() if name.startswith("grant ") and value in _KNOWN}
+    return Verdict("blind" if wrong else "enforcing", wrong, seen, tried)
 
 
 class Canary:
@@ -97,6 +112,7 @@ class Canary:
         known: told of the probe's pid before it does anything, so that its nd7-exec counts as the agent's.
         policy: the policy in force and its revision's record.
         done: gets each verdict.
+        grants: the paths that are granted now, which each probe tries, too.
     """
 
     def __init__(
@@ -107,6 +123,7 @@ class Canary:
         known: Callable[[int, bool], object],
         policy: Callable[[], Policy | None],
         done: Callable[[Verdict], object],
+        grants: Callable[[], list[str]] = list,
     ) -> None:
         self.loop, self.record = loop, record
         self.ask, self.known, self.policy, self.done = ask, known, policy, done
@@ -128,6 +145,7 @@ class Canary:
             return
         inside, outside, hidden = paths(self.record)
         python = [launcher.interpreter(), "-IS", "-c", PROGRAM, inside, outside, hidden, str(PORT)]
+        python += self.grants()[-MOST_GRANTS:]
         argv = [self.record.exit, "-c", shlex.join(python)]
         self._reader, writer = os.pipe()
         wait, self._go = os.pipe()
