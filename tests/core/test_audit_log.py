@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -390,6 +391,34 @@ def test_forty_at_once_lose_and_double_nothing(log: Log) -> None:
     assert result.ok
     told = [json.loads(line)["body"]["text"].split()[0] for line in lines(log)]
     assert sorted(told) == sorted(f"{writer}.{number}" for writer in range(40) for number in range(5))
+
+
+def append_for_ever(directory: str) -> None:
+    log = Log(directory)
+    while True:
+        log.append("prompt", {"text": "z" * 300_000}, source=SOURCE)
+
+
+def test_writers_killed_at_any_moment_leave_a_log_that_goes_on_or_refuses(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    for round_ in range(12):
+        log = Log(log_directory(str(tmp_path / str(round_)), "s"))
+        fill(log, 1)
+        writers = [context.Process(target=append_for_ever, args=(log.directory,)) for _ in range(3)]
+        for writer in writers:
+            writer.start()
+        time.sleep(0.02 + 0.011 * round_)
+        for writer in writers:
+            writer.kill()
+        for writer in writers:
+            writer.join()
+        try:
+            log.append("prompt", {"text": "after"}, source=SOURCE)
+        except AuditError as error:
+            assert "is torn" in error.message
+            assert not verify(log.directory).ok
+        else:
+            assert verify(log.directory).ok
 
 
 def test_an_append_reads_no_more_of_a_long_log_than_of_a_short_one(log: Log) -> None:
