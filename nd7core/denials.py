@@ -428,11 +428,11 @@ class Denials:
         """The same operation was tried under the new policy."""
         changed = []
         for key, row in list(session.rows.items()):
-            if row.state not in ("granted", "repeated") or path not in (
-                row.verdict.target,
-                row.verdict.grant,
-                *row.verdict.targets,
-            ):
+            # What was tried is a command's write: it proves nothing about the agent's own Write and Edit, which no
+            # grant reaches while the agent runs.
+            if row.state not in ("granted", "repeated") or row.verdict.remedy != "grant":
+                continue
+            if path not in (row.verdict.target, *row.verdict.targets) and not self._mended_by(row, path):
                 continue
             session.rows[key] = row = replace(
                 row, state="proved" if allowed else "repeated", revision=revision or row.revision

@@ -126,7 +126,7 @@ class Canary:
         grants: Callable[[], list[str]] = list,
     ) -> None:
         self.loop, self.record = loop, record
-        self.ask, self.known, self.policy, self.done = ask, known, policy, done
+        self.ask, self.known, self.policy, self.done, self.grants = ask, known, policy, done, grants
         self._output = bytearray()
         self._reader = -1
         self._go = -1

@@ -29,7 +29,8 @@ from nd7core.audit.recorder import Recorder
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7core.record import Grant, Record
-from nd7exec import prctl
+from nd7exec import prctl, wire
+from nd7exec.canary import MOST_GRANTS
 from nd7exec.lifecycle import Session
 from nd7exec.wire import Link
 
@@ -264,6 +265,9 @@ class Scribe:
         now = {grant.path: grant for grant in record.grants}
         told = [(path, grant, "grant") for path, grant in now.items() if path not in self.granted]
         told += [(path, grant, "take-back") for path, grant in self.granted.items() if path not in now]
+        if told:
+            latest = json.dumps(list(now)[-MOST_GRANTS:]).encode()
+            self.link.send(b"g", latest if len(latest) < wire.LIMIT - 256 else b"[]")
         self.granted = now
         for path, grant, action in told:
             body = {"action": action, "path": path, "scope": grant.scope, "origin": grant.origin}

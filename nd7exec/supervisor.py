@@ -75,6 +75,8 @@ class Supervisor:
         self.broker: Broker | None = None
         self.host: Host | None = None
         self.canary: Canary | None = None
+        self.granted: dict[str, bool | None] = {}
+        """What is granted, and whether a command was seen to be able to write there."""
         self.started: Callable[[], None] = lambda: None
         self.agent = 0
         self.zygote = 0
@@ -234,6 +236,8 @@ class Supervisor:
         while message := self.to_scribe.receive():
             if message.kind == b"!":
                 self.say(message.body.decode("utf-8", "replace"))
+            elif message.kind == b"g":
+                self.granted_now(json.loads(message.body))
         if self.to_scribe.closed:
             self.loop.forget(self.to_scribe.fileno())
             if not self.ended and self.status is None and self.scribe_failures < 5:
@@ -324,6 +328,7 @@ class Supervisor:
                 self.canary_known,
                 lambda: policy.policy,
                 self.canary_done,
+                lambda: list(self.granted),
             )
         self.started()
         self.run_canary()
@@ -351,6 +356,14 @@ class Supervisor:
             self.notifier.rules = rules
         self.run_canary()
 
+    def granted_now(self, paths: list[str]) -> None:
+        """A person has granted something or taken it back: try it at once, not only when the next command comes."""
+        self.granted = {path: self.granted.get(path) for path in paths}
+        if self.broker and not self.broker.gone and not self.ending:
+            with contextlib.suppress(Refusal):  # the next command is told why
+                self.broker.refresh()
+            self.run_canary()
+
     def run_canary(self) -> None:
         """Try the policy the whole way, a moment later: several changes at once are one."""
         if self.canary and not self.ending and not self.to_zygote.closed:
@@ -368,6 +381,10 @@ class Supervisor:
             return
         found = body(verdict)
         self.note("nd7:canary", "canary", found)
+        for path, allowed in verdict.grants.items():
+            if path in self.granted and self.granted[path] is not allowed:
+                self.granted[path] = allowed
+                self.note("nd7:canary", "proof", {"path": path, "operation": "write", "allowed": allowed})
         self.tell(self.to_scribe, b"u", json.dumps({"canary": found}).encode())
         if verdict.state != "enforcing":
             self.say(f"the canary failed: {'; '.join(verdict.wrong)}")
