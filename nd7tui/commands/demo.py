@@ -12,6 +12,7 @@ The kernel, the supervisor, the hooks and the log are the real ones; only what t
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import signal
 import sys
@@ -41,19 +42,23 @@ def run(arguments: argparse.Namespace) -> int:
     if not record and (why := cannot()):
         sys.stderr.write(f"nd7: {why}\n     This is the recorded session instead.\n")
         record = True
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _ended)
+    before = {number: signal.signal(number, _ended) for number in (signal.SIGTERM, signal.SIGHUP)}
     set_up = stage.make()
     try:
         return show(set_up, arguments, record)
     finally:
         set_up.remove()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def show(set_up: Stage, arguments: argparse.Namespace, record: bool) -> int:
     """Play on a stage that is there."""
     if arguments.plain:
         from nd7tui.demo import plain
+
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a pipe's encoding may lack the glyphs
 
         return plain.show_recorded(set_up) if record else plain.play(set_up)
     from nd7tui.commands.tui import theme_of

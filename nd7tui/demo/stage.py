@@ -131,7 +131,8 @@ def furnish(top: str) -> Stage:
         path.chmod(0o600)
     python = os.path.realpath(sys.executable)
     _program(Path(stage.project, "fetch"), FETCH.format(python=python))
-    words = f"exec {shlex.quote(python)} -I {shlex.quote(os.path.realpath(agent.__file__))}"
+    # -X utf8: what the agent prints goes to our pipe, whatever the person's locale is.
+    words = f"exec {shlex.quote(python)} -I -X utf8 {shlex.quote(os.path.realpath(agent.__file__))}"
     _program(Path(stage.program), f'#!/bin/sh\n{words} "$@"\n')
     return stage
 

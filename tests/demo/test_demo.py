@@ -6,7 +6,9 @@ import contextlib
 import os
 import re
 import signal
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -142,6 +144,32 @@ def test_the_recorded_session_in_the_dashboard(world: World) -> None:
     screen.keys("q")
     screen.wait_for("EXITED 0")
     nothing_is_left(world)
+
+
+def test_it_is_printed_in_any_encoding(world: World) -> None:
+    for env in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}):
+        done = world.run(["nd7", "demo", "--plain", "--recorded"], env=env)
+        assert (done.code, done.err) == (0, ""), env
+        assert "kernel (matched)" in done.out
+    done = world.run(["nd7", "demo", "--plain"], env={"PYTHONIOENCODING": "latin-1", "LC_ALL": "POSIX"})
+    assert done.code == 0, done.err + done.out
+
+
+def test_a_machine_that_cannot_confine_is_told_so_and_shown_the_recording(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from nd7exec.linux import confinement
+    from nd7tui import cli
+
+    none = confinement.Support(abi=0, errata=0, userns=False, notify=True)
+    monkeypatch.setattr(confinement, "supported", lambda: none)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert cli.main(["demo", "--plain"]) == 0
+    shown = capsys.readouterr()
+    assert "no Landlock" in shown.err
+    assert "recorded session" in shown.err
+    assert "▲ kernel (matched)" in shown.out
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_terminal_it_says_what_works(world: World) -> None:
