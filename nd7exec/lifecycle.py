@@ -39,6 +39,7 @@ class Session:
         output_roots: where the outputs of its background commands lie.
         hook_command: the hook's command as the agent was given it.
         notes: what the person should know before it starts, one sentence each.
+        private: directories that the session gets empty and for itself.
     """
 
     record: Record
@@ -52,6 +53,7 @@ class Session:
     output_roots: tuple[str, ...] = ()
     hook_command: str = ""
     notes: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
 
 
 def find_program(name: str, environ: Mapping[str, str], cwd: str) -> str:
@@ -224,4 +226,5 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         output_roots=tuple(launch.output_roots),
         hook_command=launch.hook_command,
         notes=launch.notes,
+        private=launch.private,
     )

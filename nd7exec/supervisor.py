@@ -21,6 +21,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 
 from nd7core import sessions
@@ -78,12 +79,15 @@ class Supervisor:
         self.granted: dict[str, bool | None] = {}
         """What is granted, and whether a command was seen to be able to write there."""
         self.started: Callable[[], None] = lambda: None
+        self.wakeup, self.wakeup_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.agent = 0
         self.zygote = 0
         self.scribe = 0
         self.scribe_failures = 0
         self.status: int | None = None
         self.asked_by = 0
+        self.again = ""
+        """The agent's session that is to be resumed in a session of the same pid, once this one has ended."""
         self.problem = ""
         self.ending = False
         self.ended = False
@@ -118,10 +122,10 @@ class Supervisor:
         return os.WEXITSTATUS(self.status)
 
     def start(self) -> None:
-        self.floor = compile_linux(build(self.session.record, grants=False))
+        floor = compile_linux(build(self.session.record, grants=False))
+        self.floor = replace(floor, private=self.session.private)
         prctl.set_subreaper()
-        self.wakeup, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self.wakeup_end, warn_on_full_buffer=False)
         for number in HANDLED:
             signal.signal(number, _noted)
         for number in (signal.SIGTTOU, signal.SIGPIPE):
@@ -288,7 +292,7 @@ class Supervisor:
             self.resume_input()
         else:
             set_size(master, (*DEFAULT_SIZE, 0, 0))
-        self.host = Host(self.loop, self.relay, self.directory, self.about, self.resize)
+        self.host = Host(self.loop, self.relay, self.directory, self.about, self.resize, self.restart)
 
     def about(self) -> dict[str, object]:
         """What whoever attaches is told of the session."""
@@ -453,6 +457,23 @@ class Supervisor:
             self.asked_by = self.asked_by or number
             self.end()
 
+    def restart(self) -> str:
+        """End the agent so that it comes back, resumed, under a floor that has the grants.  Why not, or "".
+
+        Called from outside the sandbox only: by whoever may attach.
+        """
+        try:
+            record = sessions.load(self.places, self.pid).record
+        except Nd7Error as error:
+            return error.message
+        if record is None or not record.agent_sessions or record.agent != "claude":
+            return "only an agent that can resume its own session can be restarted, once it has begun one"
+        if self.ending or not self.agent:
+            return "the session is ending"
+        self.again = record.agent_sessions[-1]
+        self.stop(signal.SIGTERM)
+        return ""
+
     def suspend(self) -> None:
         """The agent has stopped: so do we, and the person's shell has its terminal again."""
         if self.outer and self.outer.in_foreground():
@@ -491,7 +512,7 @@ class Supervisor:
             if self.relay:
                 self.drain()
             if self.host:
-                self.host.end(self.exit_status())
+                self.host.end(None if self.again else self.exit_status())
         finally:
             if self.outer:
                 self.outer.restore()
@@ -501,6 +522,9 @@ class Supervisor:
         self.wait_for(self.warden)
         self.sweep()
         self.loop.close()
+        signal.set_wakeup_fd(-1)
+        os.close(self.wakeup)
+        os.close(self.wakeup_end)
 
     def drain(self) -> None:
         """Show what the session wrote last: its terminal is closed by now, so there is an end to it."""

@@ -22,6 +22,8 @@ class LinuxRules:
             not be renamed or removed: that would put another file in the protected one's place.
         connect_tcp: the TCP ports that may be connected to, on any host.
         dns: whether UDP and TCP to port 53 are let out.
+        private: writable directories that a session with mounts of its own gets empty and for itself
+            alone; the profile knows nothing of them.
     """
 
     hidden: tuple[str, ...] = ()
@@ -30,3 +32,4 @@ class LinuxRules:
     protected: tuple[str, ...] = ()
     connect_tcp: tuple[int, ...] = ()
     dns: bool = False
+    private: tuple[str, ...] = ()

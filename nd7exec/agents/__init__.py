@@ -25,6 +25,7 @@ class Launch:
         writable: subtrees that the agent needs beside the project and tmp, canonical.
         writable_files: single files, written in place.
         protected: stay unwritable whatever is granted; those in a writable subtree exist.
+        private: writable directories that the session gets empty and for itself, where it has mounts of its own.
         allowed_ids: the agent's session ids that this run may go on with.
         notes: what the person should know, one sentence each.
         agent_config: the agent's configuration directory, with its transcripts; None without an adapter.
@@ -45,6 +46,7 @@ class Launch:
     writable: tuple[str, ...] = ()
     writable_files: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
     allowed_ids: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     agent_config: str | None = None

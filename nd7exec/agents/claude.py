@@ -23,6 +23,10 @@ from nd7exec.agents import Launch, claude_arguments
 STATE = ("session-env", "sessions", "shell-snapshots", "tasks", "todos", "teams", "file-history", "plans", "debug")
 """Below the configuration directory, written by a session; a session's transcripts come beside these."""
 
+PRIVATE = ("session-env", "shell-snapshots")
+"""Of these: scripts that a session's every command sources, kept while it runs.  They lie beside those of the person's
+other sessions, confined or not, which would run what this one writes there; so it gets a pair of its own."""
+
 SETTINGS = (
     "settings.json",
     "settings.local.json",
@@ -82,6 +86,7 @@ class Claude:
             argv=(launch.argv[0], *given.arguments),
             environ=environ,
             writable=(*launch.writable, *writable),
+            private=(*launch.private, *(canonical(os.path.join(config, name)) for name in PRIVATE)),
             protected=(*launch.protected, *_protected(config, launch)),
             allowed_ids=launch.allowed_ids | given.session_ids,
             notes=(*launch.notes, *_notes(config, launch)),

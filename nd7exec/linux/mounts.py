@@ -20,6 +20,7 @@ from nd7exec.linux import namespaces, syscalls
 from nd7exec.linux.errors import ConfinementError
 
 MASK: Final = "nd7-mask"
+PRIVATE: Final = "nd7-private"
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 # Never made writable, whatever is granted: nd7's own /dev, and the kernel's interfaces.
 _FIXED: Final = ("/dev", "/proc", "/sys")
@@ -165,6 +166,7 @@ def reconcile(rules: LinuxRules) -> list[str]:
     root_fd = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _mask(root_fd, rules.hidden)
+        _own(root_fd, rules.private)
         for path in _places(root_fd, rules, notes):
             if path not in visible(current()):
                 _bind(root_fd, path)
@@ -222,6 +224,20 @@ def _mask(root_fd: int, hidden: Iterable[str]) -> None:
                 set_=syscalls.MOUNT_ATTR_RDONLY | syscalls.MOUNT_ATTR_NODEV | syscalls.MOUNT_ATTR_NOSUID,
             )
         _attach(root_fd, mask, path)
+
+
+def _own(root_fd: int, private: Iterable[str]) -> None:
+    """Put an empty file system, kept in memory and gone with the session, over each private directory."""
+    shown = visible(current())
+    for path in private:
+        if (path in shown and shown[path].source == PRIVATE) or _kind(root_fd, path) != stat.S_IFDIR:
+            continue
+        own = namespaces.new_mount(
+            "tmpfs",
+            {"source": PRIVATE, "mode": "0700", "size": "64m"},
+            syscalls.MOUNT_ATTR_NOSUID | syscalls.MOUNT_ATTR_NODEV,
+        )
+        _attach(root_fd, own, path)
 
 
 def _attach(root_fd: int, mount_fd: int, path: str) -> None:

@@ -143,6 +143,19 @@ def test_its_transcript_is_written_and_its_settings_are_not(world):
     assert any(run.session_id in path for path in agent.transcripts(world))
 
 
+def test_scripts_that_other_sessions_source_are_out_of_reach(world):
+    others = [f"{world.home}/.claude/shell-snapshots/snapshot-bash-1-a.sh", f"{world.home}/.claude/session-env/a/x.sh"]
+    for path in others:
+        world.write(path, "# theirs\n")
+    tries = "; ".join(f"echo evil >> {path}; rm -f {path}" for path in others)
+    listed = "ls ~/.claude/shell-snapshots ~/.claude/session-env"
+    run = agent.headless(world, {"turns": [bash(tries, "t"), bash(listed, "ls"), said("done")]}, args=BYPASS)
+    assert [world.read(path) for path in others] == ["# theirs\n"] * 2
+    assert "snapshot-bash" in run.results["ls"].text
+    assert run.session_id in run.results["ls"].text
+    assert world.listdir(f"{world.home}/.claude/session-env") == ["a"]
+
+
 def test_it_starts_where_it_has_no_state_yet(world):
     world.write(f"{world.home}/.claude.json", "{}", 0o600)
     run = agent.headless(world, {"turns": [bash("echo ok", "ok"), said("done")]})
