@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import struct
+import time
 from dataclasses import dataclass
 from types import FrameType
 
@@ -18,7 +19,7 @@ from nd7exec.replay import Replay
 from nd7exec.terminal import OuterTerminal
 
 CHORD = "Ctrl+\\ then d"
-PREFIX = b"\x1c"
+RESTART_SECONDS = 20.0  # an agent may take five to end, and a session one to begin
 # Ctrl+\ as terminals send it when a program has asked for other keyboard protocols: kitty's (with the event's
 # kind: pressed, repeated, released), and xterm's modifyOtherKeys.
 PREFIXES = re.compile(rb"\x1c|\x1b\[92;5(?::([123]))?u|\x1b\[27;5;92~")
@@ -62,10 +63,11 @@ class Chord:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How an attachment ended: detached, the session's exit status, or a connection that broke."""
+    """How an attachment ended: detached, the session's exit status, a restart, or a connection that broke."""
 
     detached: bool
     status: int | None
+    restarted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,8 @@ class Attachment:
                 self.screen += body
             elif kind == b"X":
                 self.end = End(False, int(body))
+            elif kind == b"R":
+                self.end = End(False, None, restarted=True)
 
     def run(self) -> End:
         """Until detached or ended.  The terminal is restored, and the session's modes left, whatever happens."""
@@ -249,5 +253,39 @@ def attach(directory: str) -> End:
     fds = terminal.terminals()
     if 0 not in fds or 1 not in fds:
         raise Nd7Error("attach needs a terminal for its input and output", exit_code=2)
+    until = 0.0
+    while True:
+        try:
+            connection = connect(directory)
+        except Nd7Error:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+            continue
+        with connection:
+            end = Attachment(connection, OuterTerminal(fds)).run()
+        if not end.restarted:
+            return end
+        until = time.monotonic() + RESTART_SECONDS
+
+
+def restart(directory: str, seconds: float = 5.0) -> None:
+    """Have a session's agent end and come back, resumed, under a floor that has the grants.
+
+    Raises:
+        Nd7Error: it cannot, and why.
+    """
     with connect(directory) as connection:
-        return Attachment(connection, OuterTerminal(fds)).run()
+        connection.settimeout(seconds)
+        frames = hold.Frames()
+        try:
+            connection.sendall(hold.frame(b"R"))
+            while data := connection.recv(1 << 16):
+                for kind, body in frames.feed(data):
+                    if kind == b"R":
+                        return
+                    if kind == b"E":
+                        raise Nd7Error(body.decode("utf-8", "replace"))
+        except (OSError, ValueError) as error:
+            raise Nd7Error(f"the session cannot be restarted: {error}") from None
+    raise Nd7Error("the session has ended")

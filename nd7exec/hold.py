@@ -149,6 +149,8 @@ class Attached:
             self.size = (rows, columns, width, height)
             self.host.active = self
             self.host.resized(self)
+        elif kind == b"R":
+            self.send(b"E" if (why := self.host.restart()) else b"R", why.encode())
         elif kind == b"I" and self.watching and not self.reading_only:
             self.host.typed(self, body)
 
@@ -160,6 +162,7 @@ class Host:
         active: who typed last; None is the terminal that the session was started in, if there is one.
         hello: what is told to whoever attaches about the session.
         resume: makes that terminal's size count again.
+        restart: ends the agent so that it comes back; returns why it cannot, or "".
     """
 
     def __init__(
@@ -169,11 +172,13 @@ class Host:
         directory: str,
         hello: Callable[[], dict[str, object]],
         resume: Callable[[], object],
+        restart: Callable[[], str],
     ) -> None:
         self.loop = loop
         self.relay = relay
         self.hello = hello
         self.resume = resume
+        self.restart = restart
         self.active: Attached | None = None
         self.clients: list[Attached] = []
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -241,12 +246,12 @@ class Host:
                 self.resume()
         self.relay.arm()
 
-    def end(self, status: int) -> None:
-        """The session is over: say so to all, and close."""
+    def end(self, status: int | None) -> None:
+        """The session is over, or (None) begins again: say so to all, and close."""
         for client in list(self.clients):
             client.connection.setblocking(True)
             client.connection.settimeout(1.0)
-            client.send(b"X", str(status).encode())
+            client.send(*((b"R", b"") if status is None else (b"X", str(status).encode())))
             self.drop(client)
         self.loop.forget(self.listener.fileno())
         self.listener.close()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NoReturn
 
 from nd7core import sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, places
-from nd7exec import lifecycle, terminal
+from nd7exec import lifecycle, resume, terminal
 from nd7exec.attach import CHORD
-from nd7exec.lifecycle import Wish
+from nd7exec.lifecycle import Session, Wish
 from nd7exec.supervisor import Supervisor
 from nd7exec.wire import write_all
 
@@ -31,9 +33,18 @@ def run(wish: Wish, environ: dict[str, str]) -> int:
     fds = terminal.terminals()
     if wish.detach:
         return _detached(wish, where, environ)
-    session = lifecycle.prepare(wish, where, environ)
     sessions.sweep(where)
-    return Supervisor(session, where, fds, say).run()
+    return _run(wish, environ, lambda session: Supervisor(session, where, fds, say), where)
+
+
+def _run(wish: Wish, environ: dict[str, str], make: Callable[[Session], Supervisor], where: Places) -> int:
+    """One session after the other, as long as each asks for the next."""
+    while True:
+        supervisor = make(lifecycle.prepare(wish, where, environ))
+        status = supervisor.run()
+        if not supervisor.again:
+            return status
+        wish = replace(wish, program=resume.claude(wish.program, supervisor.again))
 
 
 def _detached(wish: Wish, where: Places, environ: dict[str, str]) -> int:
@@ -67,8 +78,14 @@ def _supervise(wish: Wish, where: Places, environ: dict[str, str], writer: int) 
             write_all(told[0], json.dumps([kind, content]).encode() + b"\n")
 
     def started() -> None:
-        tell("started", os.getpid())
-        os.close(told.pop())
+        if told:
+            tell("started", os.getpid())
+            os.close(told.pop())
+
+    def make(session: Session) -> Supervisor:
+        supervisor = Supervisor(session, where, frozenset(), lambda line: tell("say", line), pty=True)
+        supervisor.started = started
+        return supervisor
 
     told = [writer]
     status = 126
@@ -78,11 +95,8 @@ def _supervise(wish: Wish, where: Places, environ: dict[str, str], writer: int) 
         for fd in (0, 1, 2):
             os.dup2(null, fd)
         os.close(null)
-        session = lifecycle.prepare(wish, where, environ)
         sessions.sweep(where)
-        supervisor = Supervisor(session, where, frozenset(), lambda line: tell("say", line), pty=True)
-        supervisor.started = started
-        status = supervisor.run()
+        status = _run(wish, environ, make, where)
     except Nd7Error as error:
         tell("error", {"message": error.message, "hint": error.hint, "exit_code": error.exit_code})
     except OSError as error:
