@@ -14,6 +14,7 @@ from nd7core.attribution.failure import Failure
 from nd7core.attribution.finding import Finding, names
 from nd7core.attribution.forms import READERS, program_of, shell_script
 from nd7core.attribution.paths import inside, looks_like_path
+from nd7core.attribution.rules import home_of
 from nd7core.attribution.shell import Simple, place
 
 _SHELLS = names("bash sh zsh dash ash ksh fish busybox")
@@ -22,15 +23,14 @@ _NEUTRAL = names(
 )
 _SHOWERS = READERS | names(
     "sed journalctl man info tldr history bc expr seq env printenv pbpaste xclip perldoc pydoc help type which "
-    "whereis sqlite3 "
-    "jless vi vim nano view xmllint pygmentize glow mdcat gunzip lsof who last ps uptime pgrep"
+    "whereis jless xmllint pygmentize glow mdcat gunzip lsof who last ps uptime pgrep"
 )
 _LISTERS = names(
     "ls dir stat du wc cd find fd tree realpath readlink md5sum sha256sum cksum test exa eza lsd file which type ps "
     "pgrep"
 )
 _GIT_SHOWS = names("log diff show blame grep shortlog reflog cat-file ls-files status describe rev-list whatchanged")
-_GH_SHOWS = names("view list diff status checks api browse")
+_GH_SHOWS = names("view diff api browse")
 _OWN_OF_GIT = ("fatal", "error", "warning", "git", "hint", "ssh")
 _PASSED = re.compile(
     r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +OK +\]|test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
@@ -42,10 +42,9 @@ _COMPARED = re.compile(
     r"\bAssertionError\b|\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
 )
 _CODE = re.compile(
-    r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert "
-    r"|return |if \(|if err|case [A-Z\"']|elif |"
-    r"const |let |var |def |func |fn |print\w* ?\(|console\.\w|expect\(|(?:it|test|describe)\(|// |#define |/\*"
-    r"|\"\"\"|@pytest|> |\| )"
+    r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert |"
+    r"return |if \(|if err|case [A-Z\"']|elif |const |let |var |def |func |fn |print\w* ?\(|console\.\w|expect\(|"
+    r"(?:it|test|describe)\(|// |#define |/\*|\"\"\"|@pytest|>\s{3,})"
 )
 _GREPPED = re.compile(r"^[\w./@+-]+\.[A-Za-z]{1,6}[:-]\d+[:-]")
 _STAMPED = re.compile(r"^\s*[\[(]?\d{4}-\d\d-\d\d[T ]|^\w{3} +\d{1,2} \d\d:\d\d:\d\d ")
@@ -81,7 +80,8 @@ class Content:
         if self.elsewhere and not _DAEMON.search(finding.line):
             local = {simple.name for simple in self.commands if not others.elsewhere(simple)} - _NEUTRAL
             own = {simple.name for simple in self.commands if others.elsewhere(simple)}
-            if program not in local and not (program in own and finding.kind in ("network", "socket")):
+            here = program in local or (program in own and finding.kind in ("network", "socket"))
+            if not here and not self._on_this_side(finding, own):
                 return others.CONTAINER
         if self.remote_end:
             line = finding.line
@@ -93,6 +93,16 @@ class Content:
             if remote_side:
                 return others.REMOTE
         return None
+
+    def _on_this_side(self, finding: Finding, own: set[str]) -> bool:
+        """Whether ssh or docker itself speaks of a file of this home: its keys and settings."""
+        home = self.failure.home or home_of(self.failure.project)
+        if not finding.paths or not home:
+            return False
+        path = place(finding.paths[0], "", home)
+        if "ssh" in own:
+            return inside(path, f"{home}/.ssh")
+        return inside(path, home) and not any(f"{path}" in word for simple in self.commands for word in simple.words)
 
     def merely_shown(self, line: str, finding: Finding | None) -> bool:
         """Whether a line was shown and not suffered."""
@@ -141,6 +151,8 @@ class Content:
         if finding is None or not finding.paths:
             return True
         for path in finding.paths:
+            if len(path) > 3 and path in self.failure.command:
+                return True
             for simple in self.commands:
                 full = place(path, simple.cwd, self.failure.home)
                 words = [*simple.words, *(target for _, target in simple.redirects)]

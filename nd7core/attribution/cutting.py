@@ -8,11 +8,11 @@ from nd7core.attribution import paths
 
 # What ends an unquoted path inside a sentence.
 _END = re.compile(
-    r"\s+(?:for (?:reading|writing|append|output|update|input)|failed|because|is not|isn't|is|was|could|cannot|can't"
-    r"|due to|with|as|at|"
-    r"in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|$)|\s+[(\[{<|│]|[)\]}>](?=\s|$|:)"
-    r"|\s*[;│|]\s|,(?=\s|$)"
+    r"\s+(?:for (?:reading|writing|append|output|update|input)|failed|because|is not|isn't|is|was|could|cannot|"
+    r"can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|$)|"
+    r"\s+[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)"
 )
+_KIND = re.compile(r"\s+(?:directory|folder|file|path)[.,]?$")
 START = re.compile(
     r"(?<![\w./~:$-])(?:(?:~|\.{1,2})?/(?![/\s])|~/|\$[A-Za-z_]\w*/)|(?<=[(=\[{<,@:])(?:~|\.{1,2})?/(?![/\s])"
 )
@@ -25,4 +25,4 @@ KEY_PATH = re.compile(
 def cut(text: str) -> str:
     """An unquoted path without the rest of the sentence."""
     match = _END.search(text)
-    return paths.tidy(text[: match.start()] if match else text)
+    return paths.tidy(_KIND.sub("", text[: match.start()] if match else text))

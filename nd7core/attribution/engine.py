@@ -11,7 +11,8 @@ from nd7core.attribution import markers, others, words
 from nd7core.attribution.content import Content
 from nd7core.attribution.failure import ASSISTANT, BASH_TOOLS, Failure
 from nd7core.attribution.forms import read_line
-from nd7core.attribution.judge import Judge, Judged
+from nd7core.attribution.judge import Judge
+from nd7core.attribution.judged import Judged
 from nd7core.attribution.look import Look
 from nd7core.attribution.own import own_refusal
 from nd7core.attribution.rules import home_of, of_context
@@ -117,9 +118,12 @@ def _judge(failure: Failure, output: str, look: Look | None) -> Verdict:
         if other is not None:
             judged.append(judge.others(line, other))
             continue
-        judged.append(judge.finding(finding, lines))
+        item = judge.finding(finding)
+        if item.kind == "unknown" and any(old.kind != "unknown" and old.errno == finding.errno for old in judged):
+            continue  # the same failure told again: an error object's fields, a cause, a closing line
+        judged.append(item)
     if not any(item.kernel for item in judged):
-        judged += [judge.finding(finding, lines) for finding in without_error(lines, judge, content)]
+        judged += [judge.finding(finding) for finding in without_error(lines, judge, content)]
     return _combine(judged, failure)
 
 

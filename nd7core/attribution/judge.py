@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from posixpath import dirname
 
 from nd7core.attribution import network, others, paths
@@ -12,6 +12,7 @@ from nd7core.attribution.failure import BASH_TOOLS, Failure
 from nd7core.attribution.finding import Finding, Told
 from nd7core.attribution.forms import READERS
 from nd7core.attribution.guess import guessed
+from nd7core.attribution.judged import Judged, none, replace_evidence, replace_kind, replace_network, replace_paths
 from nd7core.attribution.look import Look
 from nd7core.attribution.rules import Rules
 from nd7core.attribution.shell import Simple, place
@@ -19,48 +20,8 @@ from nd7core.attribution.verdict import Evidence, Operation, Remedy
 
 # Which errors a sandbox of this kernel answers with where a file is meant.
 _OF_FILES = {"linux": frozenset({"EACCES", "EROFS", "ANY", ""}), "darwin": frozenset({"EPERM", "EROFS", "ANY", ""})}
+_BESIDE = re.compile(r"\((\d{1,3}(?:\.\d{1,3}){3})\)")
 _MODES = re.compile(r"[\"']\s*,\s*[\"'](?P<mode>[rwax+bt]{1,3})[\"']")
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A finding with its verdict."""
-
-    kernel: bool
-    kind: str
-    evidence: Evidence
-    operation: Operation
-    target: str
-    also: tuple[str, ...]
-    remedy: Remedy
-    grant: str
-    reason: str
-    owner: str
-    line: str
-    contradiction: str = ""
-
-    def beside(self, other: Judged) -> Judged:
-        """This refusal with what another names: a socket refused without a name and its folder."""
-        return replace(self, target=other.target, also=other.also)
-
-
-def _none(
-    finding: Finding, owner: str, reason: str, target: str = "", contradiction: str = "", operation: Operation = "other"
-) -> Judged:
-    return Judged(
-        False,
-        finding.kind,
-        "likely",
-        operation,
-        target,
-        (),
-        "not-nd7",
-        "",
-        reason,
-        owner,
-        finding.line.strip(),
-        contradiction,
-    )
 
 
 class Judge:
@@ -82,18 +43,22 @@ class Judge:
     # ------------------------------------------------------------------ resolving
 
     def folder_of(self, program: str, printed: str) -> str:
-        """Where the command that printed a line ran: the one of that name, or the last."""
-        best = ""
-        for simple in self.commands:
-            if simple.name == program and simple.cwd:
-                if printed in simple.words:
-                    return simple.cwd
-                best = best or simple.cwd
-        if best:
-            return best
-        for simple in self.commands:
-            if printed in simple.words or any(target == printed for _, target in simple.redirects):
-                return simple.cwd or self.cwd
+        """Where the command that printed a relative path ran: the one of that name that the policy would refuse it.
+
+        A command may run the same program in several folders (`tar cf` here, `tar xf` there); ordinary permissions
+        seldom refuse what lies in the project, so the policy tells which.
+        """
+        own = [simple for simple in self.commands if simple.name == program and simple.cwd]
+        naming = [
+            simple
+            for simple in self.commands
+            if printed in simple.words or any(target == printed for _, target in simple.redirects)
+        ]
+        for simple in (*own, *naming):
+            if self.rules.refuses("write", paths.resolve(printed, simple.cwd, self.home, self.platform)):
+                return simple.cwd
+        if own or naming:
+            return (own or naming)[0].cwd or self.cwd
         return (self.commands[-1].cwd or self.cwd) if self.commands else self.cwd
 
     def resolve(self, printed: str, program: str = "") -> str:
@@ -119,7 +84,7 @@ class Judge:
     def special(self, lines: list[str], index: int) -> Judged | None:
         """A refusal that names no path: nested sandboxes and the like."""
         line = lines[index]
-        found = specials.of_line(line) if _WORTH.search(line) else None
+        found = specials.of_line(line)
         if found is None:
             return self._mac_setuid(line) if self.platform == "darwin" else None
         lowered = line.lower()
@@ -141,8 +106,11 @@ class Judge:
                 return Judged(True, "other", "likely", "execute", "", (), "cannot-grant", "", reason, "", line.strip())
         return None
 
-    def finding(self, finding: Finding, lines: list[str]) -> Judged:
+    def finding(self, finding: Finding) -> Judged:
         """The verdict on one finding."""
+        return replace(self._by_kind(finding), errno=finding.errno)
+
+    def _by_kind(self, finding: Finding) -> Judged:
         if finding.kind == "network":
             return self.network(finding)
         if finding.kind == "socket":
@@ -177,7 +145,7 @@ class Judge:
             reason = "The session's profile does not let programs ask or set that of the kernel."
             line = finding.line.strip()
             return Judged(True, "other", "likely", "other", "", (), "cannot-grant", "", reason, "", line)
-        return _none(finding, "permissions", "Changing that needs the superuser, with or without nd7.")
+        return none(finding, "permissions", "Changing that needs the superuser, with or without nd7.")
 
     def network(self, finding: Finding) -> Judged:
         host, port = finding.host, finding.port
@@ -185,8 +153,12 @@ class Judge:
             given, port = network.from_command(self.commands, finding.program, listening=finding.direction == "listen")
             host = host or given
         target = network.shown(host, port)
+        beside = _BESIDE.search(finding.line)
+        also = tuple(network.shown(name, port) for name in (beside[1] if beside else "", host) if name and port)
+        if host:
+            also = (*also, host)
         if finding.errno == "EACCES" and self.platform == "darwin":
-            return _none(
+            return none(
                 finding,
                 "permissions",
                 "On macOS a sandbox answers with EPERM; this is an ordinary refusal.",
@@ -197,32 +169,31 @@ class Judge:
             return self.unknown(finding)
         if finding.direction == "listen":
             if port and self.rules.binds(host, port):
-                return _none(
+                return none(
                     finding, "program", "The policy lets this port be listened on.", target, operation="network"
                 )
             if 0 < port < 1024 and self.platform == "linux" and finding.errno == "EACCES":
                 reason = "Ports below 1024 need the superuser; the policy would refuse it as well."
-                return _none(finding, "permissions", reason, target, operation="network")
+                return none(finding, "permissions", reason, target, operation="network")
             reason = (
                 f"The session may listen on no port{f' ({target})' if target else ''}; the rules know no wider network."
             )
-            return self._net(finding, target, reason, matched=bool(port))
+            return self._net(finding, target, also, reason, matched=bool(port))
         if port and self.rules.connects(host, port):
             said = f"The policy lets connections to port {port} out."
-            return _none(
+            return none(
                 finding, "remote", f"{said} Something else refused it.", target, contradiction=said, operation="network"
             )
         but = f", not {target}" if target else ""
         reason = f"Only HTTPS (port 443) and DNS go out{but}; the rules know no wider network."
-        return self._net(finding, target, reason, matched=bool(port) and finding.errno != "")
+        return self._net(finding, target, also, reason, matched=bool(port) and finding.errno != "")
 
-    def _net(self, finding: Finding, target: str, reason: str, *, matched: bool) -> Judged:
+    def _net(self, finding: Finding, target: str, also: tuple[str, ...], reason: str, *, matched: bool) -> Judged:
         evidence: Evidence = (
             "recorded" if target and target in self.failure.recorded else "matched" if matched else "likely"
         )
-        return Judged(
-            True, "network", evidence, "network", target, (), "cannot-grant", "", reason, "", finding.line.strip()
-        )
+        line = finding.line.strip()
+        return Judged(True, "network", evidence, "network", target, also, "cannot-grant", "", reason, "", line)
 
     def socket(self, finding: Finding) -> Judged:
         printed = finding.paths[0].removeprefix("unix://") if finding.paths else ""
@@ -234,7 +205,7 @@ class Judge:
                 return Judged(
                     True, "socket", "likely", "ipc", "", (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
                 )
-            return _none(finding, "permissions", "On macOS a sandbox answers with EPERM.", operation="ipc")
+            return none(finding, "permissions", "On macOS a sandbox answers with EPERM.", operation="ipc")
         if sandbox:
             return Judged(
                 True, "socket", "likely", "ipc", target, (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
@@ -247,7 +218,7 @@ class Judge:
                 return Judged(
                     True, "socket", "likely", "ipc", target, (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
                 )
-        return _none(finding, "permissions", "The socket's own permissions refuse this user.", target, operation="ipc")
+        return none(finding, "permissions", "The socket's own permissions refuse this user.", target, operation="ipc")
 
     def path(self, finding: Finding) -> Judged:
         resolved = [(printed, self.resolve(printed, finding.program)) for printed in finding.paths]
@@ -258,7 +229,7 @@ class Judge:
         if finding.errno not in self.sandbox_errors:
             word = "EPERM" if self.platform == "darwin" else "EACCES"
             reason = f"For files a sandbox of this system answers with {word}; this is an ordinary refusal."
-            return _none(finding, "permissions", reason, first_shown, operation=operation or "other")
+            return none(finding, "permissions", reason, first_shown, operation=operation or "other")
         refused: list[tuple[str, str, Operation]] = []
         for printed, path in resolved:
             if not path.startswith("/"):
@@ -313,24 +284,24 @@ class Judge:
         doing: Operation = operation or "other"
         said = f"The policy lets this session {operation or 'use'} {target}."
         if finding.errno == "":
-            return _none(finding, "program", f"{said} The program failed for another reason.", target, said, doing)
+            return none(finding, "program", f"{said} The program failed for another reason.", target, said, doing)
         if finding.errno == "EROFS":
-            return _none(
+            return none(
                 finding, "sandbox", f"{said} The file system itself is mounted read-only there.", target, said, doing
             )
         seen = self.look.at(path, operation or "write") if self.look and path.startswith("/") else None
         why = f" ({seen.why})" if seen and seen.why else ""
-        return _none(finding, "permissions", f"{said} Ordinary permissions refused it{why}.", target, said, doing)
+        return none(finding, "permissions", f"{said} Ordinary permissions refused it{why}.", target, said, doing)
 
     def _crossing(self, finding: Finding, resolved: list[tuple[str, str]]) -> Judged:
         outside = [(p, q) for p, q in resolved if q.startswith("/") and self.rules.refuses("write", q)]
         first = self.shown(*resolved[0])
         if self.platform == "linux" and outside:
+            also = tuple(self.shown(*pair) for pair in (*outside, *resolved))
             reason = "Linking or renaming between folders of different rights is refused (EXDEV); copy it instead."
-            return Judged(
-                True, "path", "likely", "write", first, (), "cannot-grant", "", reason, "", finding.line.strip()
-            )
-        return _none(finding, "program", "The two paths are on different file systems.", first, operation="write")
+            line = finding.line.strip()
+            return Judged(True, "path", "likely", "write", also[0], also, "cannot-grant", "", reason, "", line)
+        return none(finding, "program", "The two paths are on different file systems.", first, operation="write")
 
     def _kernel_path(
         self, finding: Finding, printed: str, path: str, doing: Operation, also: tuple[str, ...]
@@ -347,17 +318,23 @@ class Judge:
             return self._kernel(
                 finding, doing, shown, also, "cannot-grant", "", reason, path, seen is None or seen.allowed is not False
             )
-        owned = seen is None and paths.system_owned(path, self.home, self.platform) and self.platform == "linux"
+        owned = seen is None and paths.system_owned(path, self.home, self.platform)
         if (seen is not None and seen.allowed is False and seen.exists) or owned:
             why = seen.why if seen and seen.why else "it belongs to the system"
             reason = f"Ordinary permissions refuse {shown} as well ({why}), so no grant would help."
-            return _none(finding, "permissions", reason, shown, "The policy does not allow it either.", doing)
+            return none(finding, "permissions", reason, shown, "The policy does not allow it either.", doing)
         target, folder = paths.meant(path)
         if folder and target != dirname(path):
             shown = target  # the file that the person knows, not the temporary name beside it
         grant = paths.proposal(path, self.home, is_folder=seen.is_folder if seen and seen.exists else None)
         if seen and seen.exists and not seen.is_folder and not folder and not _REPLACES.search(finding.line):
             grant = path
+        named = self._named_above(path)
+        if named:
+            grant = named
+            also = (*also, named)
+        elif paths.is_shared(grant, self.home) and (deeper := paths.deepest(finding.line, path)):
+            grant = deeper
         printed_meant = target if target != dirname(path) else shown
         also = tuple(dict.fromkeys((*also, printed_meant, *((dirname(path),) if folder else ()))))
         if self.bash:
@@ -371,6 +348,20 @@ class Judge:
         return self._kernel(
             finding, doing, shown, also, "restart-wider", grant, reason, path, seen is None or seen.allowed is not False
         )
+
+    def _named_above(self, path: str) -> str:
+        """The folder that the command itself names above a refused path: `rm -rf X`, `cp a X`; "" for none."""
+        best = ""
+        for simple in self.commands:
+            for word in simple.words:
+                if word[:1] not in "/~." or len(word) > 1000:
+                    continue
+                folder = paths.canonical(place(word, simple.cwd, self.home), self.platform)
+                if folder == path or not paths.inside(path, folder) or len(folder) <= len(best):
+                    continue
+                if not paths.is_shared(folder, self.home) and self.rules.refuses("write", folder):
+                    best = folder
+        return best
 
     def _kernel(
         self,
@@ -396,43 +387,24 @@ class Judge:
 
     def unknown(self, finding: Finding) -> Judged:
         """A refusal that names nothing: what the command names and the policy refuses is the best guess."""
+        if finding.errno == "EPERM" and (talking := network.talks(self.commands)):
+            return self.network(replace_network(finding, talking))
         if finding.errno not in self.sandbox_errors or finding.errno == "EXDEV":
             reason = "This error, without a path, is not one that this system's sandbox answers with."
-            return _none(finding, "permissions", reason)
+            return none(finding, "permissions", reason)
         guess = guessed(self.commands, self.rules, self.home, self.platform)
         if guess:
             return replace_evidence(self.path(replace_paths(finding, guess)))
-        if finding.errno == "" or (not self.bash and not finding.errno):
-            return _none(finding, "program", "Nothing that the command names is refused by the policy.")
+        talking = network.talks(self.commands) if finding.errno in ("EACCES", "ANY") else ""
+        if talking:
+            return self.network(replace_network(finding, talking))
+        if finding.errno == "":
+            return none(finding, "program", "Nothing that the command names is refused by the policy.")
         reason = "Refused, but what is not said: look for a path outside the project that the program writes to."
         remedy: Remedy = "grant" if self.bash else "restart-wider"
         return Judged(True, "unknown", "likely", "write", "", (), remedy, "", reason, "", finding.line.strip())
 
 
-_OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "-w", "--out", "--output-file"})
+_OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "-w", "--out", "--output-file", "-fprint", "-fprintf", "-fls"})
 _SOCKETS = "Sockets of this machine are closed to a session; run what needs them in a terminal of your own."
-_WORTH = re.compile(
-    r"privil|sandbox|uid.map|namespace|unshare|nsenter|setns|pivot_root|bwrap|ptrace|PTRACE|process_vm|perf_|PERF_"
-    r"|task_for|attach|kill|signal|"
-    r"mach-|bootstrap_|SecKeychain|LSOpenURLs|CFMessage|system call|SIGSYS|CLONE_NEW|zygote|newuidmap|newgidmap"
-    r"|rootlesskit|NO_NEW",
-    re.IGNORECASE,
-)
 _REPLACES = re.compile(r"remov|unlink|renam|mov|replac|temporary|mkstemp|lock", re.IGNORECASE)
-
-
-def replace_kind(finding: Finding, operation: Told) -> Finding:
-    """The finding as one about a path."""
-    return Finding(finding.line, finding.errno, "path", finding.paths, "", 0, operation, finding.program, finding.index)
-
-
-def replace_paths(finding: Finding, path: str) -> Finding:
-    """The finding with a path that it did not name."""
-    return Finding(
-        finding.line, finding.errno, "path", (path,), "", 0, finding.operation or "", finding.program, finding.index
-    )
-
-
-def replace_evidence(judged: Judged) -> Judged:
-    """A guess is never more than likely."""
-    return replace(judged, evidence="likely")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from nd7core.attribution.gate import words
 from nd7core.attribution.messages import MESSAGES
 
 # Lower case.  A text without any of them is no denial, whatever else it says.
@@ -73,21 +74,35 @@ class Mark(NamedTuple):
     end: int
 
 
-_WORDS = (
-    r"permission denied|operation not permitted|read-?only file ?system|(?:invalid "
-    r"|improper )?cross-device link(?: not permitted)?"
-    r"|access (?:is |was )?denied|not permitted"
+# Words of the C library, with the ones that other runtimes make of them, and what they mean.
+_PHRASES = (
+    ("permission denied", "EACCES"),
+    ("operation not permitted", "EPERM"),
+    ("read-only file system", "EROFS"),
+    ("readonly file system", "EROFS"),
+    ("read-only filesystem", "EROFS"),
+    ("cross-device link", "EXDEV"),
+    ("access denied", "ANY"),
+    ("access is denied", "ANY"),
+    ("access was denied", "ANY"),
+    ("not permitted", "ANY"),
 )
-_MARK = re.compile(
+_FRONT = re.compile(
     r"(?:\b(?:EACCES|EPERM|EROFS|EXDEV)\b[:,]? ?(?:\(-?\d+\):? ?)?)?"
-    r"(?:\[Errno -?\d+\] ?|(?<![\w.:/-])\(?-?\d+\)?(?:: | ))?"
-    rf"(?:{_WORDS})"
-    r"(?: ?\((?:os error |errno:? ?=? ?|error )?-?\d+\)| \(E(?:ACCES|PERM|ROFS|XDEV)\))?",
+    r"(?:\[Errno -?\d+\] ?|(?<![\w.:/-])\(?-?\d+\)?(?:: | ))?(?:invalid |improper )?$",
     re.IGNORECASE,
 )
+_BACK = re.compile(
+    r"(?: not permitted)?(?: ?\((?:os error |errno:? ?=? ?|error )?-?\d+\)| \(E(?:ACCES|PERM|ROFS|XDEV)\))?",
+    re.IGNORECASE,
+)
+_CODE_WORDS = words(
+    "eacces eperm erofs exdev errno os_error errcode 13) socket_(1 permissiondenied permissionerror accessdenied "
+    "unauthorizedaccess"
+)
 _CODE = re.compile(
-    r"\b(EACCES|EPERM|EROFS|EXDEV)\b|\[Errno -?(1|13|18|30)\]|\bos error (1|13|18|30)\b"
-    r"|\berrno[ =:]{1,3}-?(1|13|18|30)\b|\bErrcode: (1|13|18|30)\b|\(-?(13)\)(?=$|[ .,;])"
+    r"\b((?i:EACCES|EPERM|EROFS|EXDEV))\b|\[Errno -?(1|13|18|30)\]|\bos error (1|13|18|30)\b"
+    r"|\berrno[ =:]{1,3}-?(1|13|18|30)\b|\bErrcode: (1|13|18|30)\b|\(-?(13)\)(?=$|[ .,;])|socket \((1|13)\)$"
     r"|\b(PermissionDenied|PermissionError|AccessDeniedException|AccessDenied|UnauthorizedAccessException)\b"
 )
 _SAYS_NUMBER = re.compile(
@@ -99,37 +114,45 @@ _NUMBERS = {"1": "EPERM", "13": "EACCES", "18": "EXDEV", "30": "EROFS"}
 _NAMES = {"ACCES": "EACCES", "PERM": "EPERM", "ROFS": "EROFS", "XDEV": "EXDEV"}
 
 
-def _errno_of_words(words: str) -> str:
-    lowered = words.lower()
-    if "permission denied" in lowered:
-        return "EACCES"
-    if "cross-device" in lowered:
-        return "EXDEV"
-    if "operation not permitted" in lowered:
-        return "EPERM"
-    if "only" in lowered:
-        return "EROFS"
-    return "ANY"
+def _phrase(line: str, lowered: str) -> Mark | None:
+    """The first of the words on a line, with a number before or behind them."""
+    at, length, errno = len(lowered), 0, ""
+    for said, meaning in _PHRASES:
+        found = lowered.find(said)
+        if 0 <= found < at:
+            at, length, errno = found, len(said), meaning
+    if not errno:
+        return None
+    if len(lowered) != len(line):
+        # A letter that has no lower case of its own length: count again on the line itself.
+        again = re.search(re.escape(lowered[at : at + length]), line, re.IGNORECASE)
+        if again is None:
+            return None
+        at = again.start()
+    front = _FRONT.search(line, max(0, at - 40), at)
+    back = _BACK.match(line, at + length)
+    if errno == "ANY" and (number := _SAYS_NUMBER.search(line)):
+        errno = _NAMES[number[1]] if number[1] else _NUMBERS[number[2]]
+    return Mark(errno, front.start() if front else at, back.end() if back else at + length)
 
 
 def find(line: str) -> Mark | None:
     """The error that a line names, or None.  The words win over a code, a code over a class of exception."""
-    match = _MARK.search(line)
-    if match:
-        errno = _errno_of_words(match[0])
-        if errno == "ANY" and (said := _SAYS_NUMBER.search(line)):
-            errno = _NAMES[said[1]] if said[1] else _NUMBERS[said[2]]
-        return Mark(errno, match.start(), match.end())
-    code = _CODE.search(line)
+    lowered = line.lower()
+    mark = _phrase(line, lowered)
+    if mark is not None:
+        return mark
+    coded = any(word in lowered for word in _CODE_WORDS)
+    code = _CODE.search(line) if coded else None
     if code:
         name, *rest = code.groups()
-        number = next((value for value in rest[:5] if value), None)
+        number = next((value for value in rest[:6] if value), None)
         if name:
-            return Mark(name, code.start(), code.end())
+            return Mark(name.upper(), code.start(), code.end())
         if number:
             return Mark(_NUMBERS[number], code.start(), code.end())
         return Mark("ANY", code.start(), code.end())
-    if foreign(line.lower()):
+    if foreign(lowered):
         match = _FOREIGN_PATTERN.search(line)
         if match:
             end = match.end()

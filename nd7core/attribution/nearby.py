@@ -8,6 +8,7 @@ from typing import Literal
 
 from nd7core.attribution import paths
 from nd7core.attribution.cutting import KEY_PATH, START, cut
+from nd7core.attribution.gate import Gate
 
 _KEY_CALL = re.compile(r"""["']?\bsyscall["']?\s*[: ]\s*["']?([a-z_]+)""")
 _NPM = re.compile(
@@ -105,13 +106,15 @@ def syscall(lines: Sequence[str], index: int) -> str:
     return ""
 
 
-_TRACE_NETWORK = re.compile(
-    r"socket|\.connect\(|create_connection|urlopen|server_bind|\.bind\(|\.listen\(|http\.client|requests/|aiohttp"
-    r"|asyncio/|urllib|"
-    r"\bNet\.(?:connect|bind)|java\.net|sun\.nio\.ch|TcpStream|TcpListener|net\.(?:Listen|Dial)|IO::Socket|HTTP::"
-    r"|Net::HTTP|mysql|psycopg|"
-    r"redis|Sockets\.",
-    re.IGNORECASE,
+_TRACE_NETWORK = Gate(
+    re.compile(
+        r"socket|\.connect\(|create_connection|urlopen|server_bind|\.bind\(|\.listen\(|http\.client|requests/|"
+        r"aiohttp|asyncio/|urllib|\bNet\.(?:connect|bind)|java\.net|sun\.nio\.ch|TcpStream|TcpListener|"
+        r"net\.(?:Listen|Dial)|IO::Socket|HTTP::|Net::HTTP|mysql|psycopg|redis|Sockets\.",
+        re.IGNORECASE,
+    ),
+    "socket connect urlopen bind http requests/ aiohttp asyncio/ urllib java.net sun.nio tcp net. io:: mysql psycopg "
+    "redis listen",
 )
 _TRACE_SHARED = re.compile(r"SemLock|shm_open|shared_memory|_posixshmem|sem_open|Semaphore\(|/dev/shm")
 _TRACE_SYSTEM = re.compile(r"sysconf\(|sysctl|getloadavg|setpriority|sched_set|setrlimit")

@@ -6,14 +6,19 @@ import re
 from collections.abc import Iterable, Sequence
 
 from nd7core.attribution.finding import names
+from nd7core.attribution.gate import Gate
 from nd7core.attribution.shell import Simple
 
-WORDS = re.compile(
-    r"\b(?:connect(?:ion|ing|ed)?|listen(?:ing|er)?|bind(?:ing|0)?|socket|dial|getaddrinfo|sendto|sendmsg|urlopen"
-    r"|fsockopen|port|tcp|udp"
-    r"|unix_listener|accept|dgram|socktype|hostname|resolve|networking)\b"
-    r"|\b(?:Connect|Socket|Bind|HttpConnect)(?:Exception|Error)\b|SOCK_|AF_|ECONN|_socket\b|[Ss]ocket\w*[(.]|make_sock",
-    re.IGNORECASE,
+WORDS = Gate(
+    re.compile(
+        r"\b(?:connect(?:ion|ing|ed)?|listen(?:ing|er)?|bind(?:ing|0)?|socket|dial|getaddrinfo|sendto|sendmsg|"
+        r"urlopen|fsockopen|port|tcp|udp|unix_listener|accept|dgram|socktype|hostname|resolve|networking)\b|"
+        r"\b(?:Connect|Socket|Bind|HttpConnect)(?:Exception|Error)\b|SOCK_|AF_|ECONN|_socket\b|[Ss]ocket\w*[(.]|"
+        r"make_sock",
+        re.IGNORECASE,
+    ),
+    "connect listen bind socket dial getaddr sendto sendmsg urlopen port tcp udp accept dgram sock hostname resolve "
+    "networking af· econn",
 )
 LISTEN = re.compile(
     r"\b(?:listen(?:ing)?|bind(?:ing)?|bind0|BindException|make_sock|unix_listener|server_bind)\b", re.IGNORECASE
@@ -40,9 +45,8 @@ _PATTERNS = (
     re.compile(rf"\(\s?[\"'](?P<host>{_HOST}|::\d*)[\"'],\s?(?P<port>\d{{1,5}})"),
 )
 _PAIR = re.compile(
-    r"(?<![\w./:-])(?P<host>\d{1,3}(?:\.\d{1,3}){3}|localhost|\*|\[[0-9a-fA-F:.]+\]|::1?"
-    r"|[A-Za-z0-9][\w-]*(?:\.[\w-]+)*)?"
-    r":(?P<port>\d{2,5})(?![\w.:/-]*[\w:])"
+    r"(?<![\w./:-])(?P<host>\d{1,3}(?:\.\d{1,3}){3}|localhost|\*|\[[0-9a-fA-F:.]+\]|::1?|"
+    r"[A-Za-z0-9][\w-]*(?:\.[\w-]+)*)?:(?P<port>\d{2,5})(?![\w/-]|[.:]\w)"
 )
 _HOST_PORT_WORD = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|localhost)[\s,]+(?:port\s)?(?P<port>\d{2,5})\b")
 _PORT_WORD = re.compile(r"\bport[\s:=]+(?P<port>\d{1,5})\b", re.IGNORECASE)
@@ -103,8 +107,14 @@ PROGRAM_PORTS = {
     "cqlsh": 9042,
     "etcdctl": 2379,
 }
+PROGRAMS = names(
+    "nc ncat netcat socat telnet ftp lftp tnftp curl wget aria2c ping ping6 nmap dig host nslookup redis-cli "
+    "mysqladmin mosquitto_pub mosquitto_sub http https httpie xh grpcurl websocat iperf iperf3 tcpdump traceroute "
+    "ntpdate whois"
+)
+"""Programs that do nothing but talk to others: a bare error of theirs is the network's."""
 _PORT_OPTIONS = ("-p", "-P", "--port", "-port", "-l", "--listen", "--bind-port")
-_HOST_OPTIONS = ("-h", "--host", "--bind", "-b", "--hostname", "--ip", "--address", "-H")
+_HOST_OPTIONS = ("-h", "--host", "--bind", "-b", "--hostname", "--ip", "--address", "-H", "-connect")
 _LITERAL_PAIR = re.compile(r"[\"']([\w.-]+)[\"']\s?,\s?(\d{2,5})\b|\b(\d{2,5})\s?,\s?[\"']([\w.-]+)[\"']")
 _SERVERS = frozenset({"http.server", "uvicorn", "flask", "gunicorn", "vite", "serve", "http-server"})
 _NO_HOST = names("tcp udp line port error code at in file to address reason")
@@ -193,6 +203,49 @@ def from_command(commands: Iterable[Simple], program: str = "", *, listening: bo
     return fallback
 
 
+_TALKS = re.compile(
+    r"socket|(?<!sqlite3\.)\bconnect\w*\(|\burlopen|https?://|\.bind\(|\.listen\(|createServer|gen_tcp|gen_udp|"
+    r"HTTPConnection|requests\.|\bfetch\(|TcpClient|TcpListener|net\.(?:Dial|Listen)|smtplib|ftplib|start_server|"
+    r"open_connection",
+    re.IGNORECASE,
+)
+_SERVES = re.compile(
+    r"\b(?:createServer|listen|bind|start_server|TcpListener|TCPServer|ServerSocket|HTTPServer)\b|-server\b", re.I
+)
+_SERVER_WORDS = (
+    ("flask", "run"),
+    ("uvicorn", ""),
+    ("gunicorn", ""),
+    ("hypercorn", ""),
+    ("rails", "s"),
+    ("rails", "server"),
+    ("vite", ""),
+    ("serve", ""),
+    ("http-server", ""),
+    ("live-server", ""),
+    ("webpack-dev-server", ""),
+    ("jupyter", ""),
+    ("caddy", "run"),
+    ("php", "-S"),
+)
+
+
+def talks(commands: Iterable[Simple]) -> str:
+    """ "listen" or "connect" where the command itself is one that talks to others, "" where it does not show."""
+    for simple in commands:
+        if simple.name in PROGRAMS:
+            return "connect"
+        for name, word in _SERVER_WORDS:
+            if (simple.name == name and (not word or word in simple.words)) or (not word and name in simple.words[:2]):
+                return "listen"
+        for text in (*simple.words, simple.body):
+            if 8 < len(text) < 20_000 and _TALKS.search(text):
+                return "listen" if _SERVES.search(text) else "connect"
+        if "http.server" in simple.words:
+            return "listen"
+    return ""
+
+
 def _of_simple(simple: Simple, listening: bool) -> tuple[str, int]:
     words = simple.words
     for operator, target in simple.redirects:
@@ -256,6 +309,4 @@ def shown(host: str, port: int) -> str:
     """`host:port` as it is written in a verdict; "" for nothing known."""
     if not port:
         return host
-    if ":" in host:
-        host = f"[{host}]"
     return f"{host}:{port}"

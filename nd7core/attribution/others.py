@@ -10,6 +10,7 @@ import re
 from typing import NamedTuple
 
 from nd7core.attribution.finding import names
+from nd7core.attribution.gate import Gate
 from nd7core.attribution.shell import Simple
 
 
@@ -32,17 +33,13 @@ PROGRAM = Other("program", "The program's own permission system refused it.")
 SANDBOX = Other("sandbox", "Another sandbox refused it, not this session's rules.")
 
 _AGENT_START = re.compile(
-    r"\s*(?:Error: )?(?:Permission to use [\w.-]+(?: with command)?\b.{0,4000}?\bhas been denied"
-    r"|.{0,4000}?\brequires? approval\b"
-    r"|Claude requested permissions to .{0,4000}?haven.t granted it yet"
-    r"|.{0,4000}?was blocked\. For security, Claude Code may only"
-    r"|(?:Pre|Post)ToolUse(?::\w{1,100})? hook\b"
-    r"|\w{1,100} operation blocked by hook"
-    r"|(?:Hook|hook) .{0,200}? (?:denied|blocked|rejected)"
-    r"|This tool call was (?:denied|blocked)"
-    r"|.{0,200}?blocked by (?:your|the user's|a) (?:permission|settings|deny) (?:rule|setting)s?"
-    r"|.{0,200}?is (?:denied|not allowed) by (?:your|the) (?:permission settings|permission rules|settings|rules)"
-    r"|File is in a directory that is denied by your permission settings)",
+    r"\s*(?:Error: )?(?:Permission to use [\w.-]+(?: with command)?\b.{0,4000}?\bhas been denied|"
+    r".{0,4000}?\brequires? approval\b|Claude requested permissions to .{0,4000}?haven.t granted it yet|"
+    r".{0,4000}?was blocked\. For security, Claude Code may only|(?:Pre|Post)ToolUse(?::\w{1,100})? hook\b|"
+    r"\w{1,100} operation blocked by hook|(?:Hook|hook) .{0,200}? (?:denied|blocked|rejected)|"
+    r"This tool call was (?:denied|blocked)|.{0,200}?blocked by (?:your|the user's|a) (?:permission|settings|"
+    r"deny) (?:rule|setting)s?|.{0,200}?is (?:denied|not allowed) by (?:your|the) (?:permission settings|"
+    r"permission rules|settings|rules)|File is in a directory that is denied by your permission settings)",
     re.DOTALL,
 )
 _PERSON_START = re.compile(
@@ -50,69 +47,82 @@ _PERSON_START = re.compile(
     r"The user (?:rejected|declined|denied|doesn.t want)|Interrupted by user|User (?:denied|declined|cancelled))"
 )
 _PROTOCOL_START = re.compile(
-    r"\s*(?:<tool_use_error>|InputValidationError|File has not been read yet|File has been (?:modified"
-    r"|unexpectedly modified)|"
-    r"String to replace not found|Found \d+ matches of the string|File does not exist|EISDIR|Error: No such tool|"
-    r"No such tool available|File content \(|Path does not exist)"
+    r"\s*(?:<tool_use_error>|InputValidationError|File has not been read yet|File has been (?:modified|"
+    r"unexpectedly modified)|String to replace not found|Found \d+ matches of the string|File does not exist|"
+    r"EISDIR|Error: No such tool|No such tool available|File content \(|Path does not exist)"
 )
 
-_REMOTE = re.compile(
-    r"permission denied,? (?:please try again|\((?:publickey|password|keyboard|gssapi|hostbased|none|\w+-\w+))"
-    r"|\((?:publickey|password|keyboard-interactive|gssapi)[\w,-]*\)"
-    r"|permission denied for (?:table|relation|schema|database|sequence|function|view|language|type|column|tablespace"
-    r"|foreign|"
-    r"procedure|large object|materialized|user|role|bucket|resource|project)"
-    r"|permission denied to (?:create|set|alter|drop|copy|terminate|[\w.-]+/|\w+\[?bot)|must be (?:owner|member) of"
-    r"|must be superuser to (?:execute|alter|create|set|copy)"
-    r"|\b(?:HTTP|status(?: code)?|code|error|response|returned error|returned|ERROR)[/:\s=]{0,3}(?:1\.[01]\s"
-    r"|2\s)?\(?(?:401|403|407|451)\b|\b(?:401|403|407) (?:Forbidden|Unauthori[sz]ed|Client Error)"
-    r"|\bE40[13]\b|\bForbidden\b|\bunauthori[sz]ed\b|access token|invalid token|bad credentials|authentication failed"
-    r"|authentication required"
-    r"|\bremote: |\bremote couldn.t |\(remote\)|remote rejected|requested URL returned error|Resource not accessible"
-    r"|insufficient (?:scope|permission|privilege)"
-    r"|\(AccessDenied\)|<Code>AccessDenied|AccessDeniedException\b.{0,80}(?:not authorized|operation)"
-    r"|not authorized to perform|UnauthorizedOperation|AccessDenied: Access Denied"
-    r"|PERMISSION_DENIED|PermissionDenied: 403|does not have [\w.]+ (?:access|permission)|is not authorized"
-    r"|lacks? the .{1,60}scope|required scope"
-    r"|Access denied for user|ERROR \d{4} \((?:28000|42000|HY000)\)|\bORA-\d{5}|\bSQLSTATE\b|\bNOPERM\b|\bNOAUTH\b"
-    r"|\bWRONGPASS\b|not authorized on \w+"
-    r"|NT_STATUS_ACCESS_DENIED|pull access denied|denied: (?:requested access|permission|access)"
-    r"|requested access to the resource is denied"
-    r"|Error from server|Error response from daemon|rpc error: code = PermissionDenied|\bcode = PermissionDenied\b"
-    r"|^ERROR:  |\bERROR:  "
-    r"|Username for 'http|could not read Username|could not read Password|Repository not found|Access denied by"
-    r"|You do not have permission"
-    r"|Relay access denied|\b5[35]\d [15-7-]|\b550 |mail server|Permission to \S+ denied to|not allowed to push"
-    r"|protected branch|pre-receive hook declined"
-    r"|rate limit|\bIAM\b|\bCORS\b|X-Cache|Access-Control|robots\.txt|ssl certificate|certificate verify",
-    re.IGNORECASE,
+_REMOTE = Gate(
+    re.compile(
+        r"permission denied,? (?:please try again|\((?:publickey|password|keyboard|gssapi|hostbased|none|\w+-\w+))|"
+        r"\((?:publickey|password|keyboard-interactive|gssapi)[\w,-]*\)|permission denied for (?:table|relation|"
+        r"schema|database|sequence|function|view|language|type|column|tablespace|foreign|procedure|large object|"
+        r"materialized|user|role|bucket|resource|project)|permission denied to (?:create|set|alter|drop|copy|"
+        r"terminate|[\w.-]+/|\w+\[?bot)|must be (?:owner|member) of|must be superuser to (?:execute|alter|create|"
+        r"set|copy)|\b(?:HTTP|status(?: code)?|code|error|response|returned error|returned|"
+        r"ERROR)[/:\s=]{0,3}(?:1\.[01]\s|2\s)?\(?(?:401|403|407|451)\b|\b(?:401|403|407) (?:Forbidden|"
+        r"Unauthori[sz]ed|Client Error)|\bE40[13]\b|\bForbidden\b|\bunauthori[sz]ed\b|access token|invalid token|"
+        r"bad credentials|authentication failed|authentication required|\bremote: |\bremote couldn.t |\(remote\)|"
+        r"remote rejected|requested URL returned error|Resource not accessible|insufficient (?:scope|permissions|"
+        r"privilege)|\(AccessDenied\)|<Code>AccessDenied|AccessDeniedException\b.{0,80}(?:not authorized|"
+        r"operation)|not authorized to perform|UnauthorizedOperation|AccessDenied: Access Denied|PERMISSION_DENIED|"
+        r"PermissionDenied: 403|does not have (?!write |read )[\w.]+ (?:access|permission)|is not authorized|"
+        r"lacks? the .{1,60}scope|required scope|Access denied for user|ERROR (?!200\d)\d{4} \((?:28000|42000|"
+        r"HY000)\)|\bORA-\d{5}|\bSQLSTATE\b|\bNOPERM\b|\bNOAUTH\b|\bWRONGPASS\b|not authorized on \w+|"
+        r"NT_STATUS_ACCESS_DENIED|pull access denied|denied: (?:requested access|permission|access)|"
+        r"requested access to the resource is denied|Error from server|Error response from daemon|"
+        r"rpc error: code = PermissionDenied|\bcode = PermissionDenied\b|\bERROR:  (?=[a-z])|Username for 'http|"
+        r"could not read Username|could not read Password|Repository not found|Access denied by|"
+        r"You do not have permission|Relay access denied|\b5[35]\d [15-7-]|\b550 |mail server|"
+        r"Permission to \S+ denied to|not allowed to push|protected branch|pre-receive hook declined|rate limit|"
+        r"\bIAM\b|\bCORS\b|X-Cache|Access-Control|robots\.txt|ssl certificate|certificate verify",
+        re.IGNORECASE,
+    ),
+    "publickey password keyboard gssapi hostbased (none denied_for denied_to superuser_to be_owner be_member 401 403 "
+    "407 451 forbidden unauthori token credential authenticat remote returned_error accessible insufficient "
+    "accessdenied authorized permission·denied permissiondenied does_not_have scope for_user error_1 error_2 error_3 "
+    "error_4 ora- sqlstate noperm noauth wrongpass nt·status pull_access denied: requested_access from_server daemon "
+    "rpc_error error:__ could_not_read username_for repository_not_found denied_by not_have_permission relay mail 55 "
+    "53 allowed_to_push protected_branch pre-receive rate_limit iam cors x-cache access-control robots certificate "
+    "try_again",
 )
-_ROOT = re.compile(
-    r"must be (?:run as )?(?:superuser|root)|(?:are|be|as) (?:you )?root\b|root privileges?|superuser privileges?"
-    r"|need to be root|only root|"
-    r"not root|requires? (?:root|superuser|administrator|admin)|administrator privileges?|run (?:it |this )?(?:as"
-    r"|with) (?:root|sudo)|"
-    r"try (?:again )?(?:with|using) sudo|not in the sudoers|password is required|Authentication failure"
-    r"|Interactive authentication required|"
-    r"polkit|not privileged|CAP_[A-Z_]+|cap_net_raw|Must be root|you cannot perform this operation unless you are root|"
-    r"don't have permission to capture|not (?:being )?setuid|effective uid is not 0",
-    re.IGNORECASE,
+_ROOT = Gate(
+    re.compile(
+        r"must be (?:run as )?(?:superuser|root)|(?:are|be|as) (?:you )?root\b|root privileges?|"
+        r"superuser privileges?|need to be root|only root|not root|requires? (?:root|superuser|administrator|"
+        r"admin)|administrator privileges?|run (?:it |this )?(?:as|with) (?:root|sudo)|try (?:again )?(?:with|"
+        r"using) sudo|not in the sudoers|password is required|Authentication failure|"
+        r"Interactive authentication required|polkit|not privileged|CAP_[A-Z_]+|cap_net_raw|Must be root|"
+        r"you cannot perform this operation unless you are root|don't have permission to capture|niceness|"
+        r"set(?:ting)? priority|scheduling priority|modify limit|not (?:being )?setuid|effective uid is not 0",
+        re.IGNORECASE,
+    ),
+    "root superuser admin sudo password authentication polkit privileged cap· setuid capture niceness priority "
+    "modify_limit effective_uid",
 )
-_PROGRAM = re.compile(
-    r"run again with the --allow-|Requires \w+ access to|NotCapable|ERR_ACCESS_DENIED|AccessControlException"
-    r"|java\.security\.|--allow-fs-|"
-    r"blocked by (?:Content Security|CORS)|SecurityManager|--permission flag|safe\.directory|dubious ownership"
-    r"|policy\.xml|"
-    r"attempt to perform an operation not allowed by the security policy|restricted shell|: restricted\b"
-    r"|open_basedir restriction|"
-    r"not allowed by the (?:security )?policy|disable_functions|protected-mode|bad permissions|bad ownership"
-    r"|UNPROTECTED PRIVATE KEY|"
-    r"are too open|noclobber|cannot overwrite existing file|expected .{0,60}to (?:throw|equal|contain|match)|toThrow"
+_PROGRAM = Gate(
+    re.compile(
+        r"run again with the --allow-|Requires \w+ access to|NotCapable|ERR_ACCESS_DENIED|AccessControlException|"
+        r"java\.security\.|--allow-fs-|blocked by (?:Content Security|CORS)|SecurityManager|--permission flag|"
+        r"safe\.directory|dubious ownership|policy\.xml|"
+        r"attempt to perform an operation not allowed by the security policy|restricted shell|: restricted\b|"
+        r"open_basedir restriction|not allowed by the (?:security )?policy|disable_functions|protected-mode|"
+        r"bad permissions|bad ownership|UNPROTECTED PRIVATE KEY|are too open|noclobber|"
+        r"cannot overwrite existing file|expected .{0,60}to (?:throw|equal|contain|match)|toThrow"
+    ),
+    "--allow- requires notcapable err·access accesscontrol java.security content_security cors securitymanager "
+    "--permission safe.directory dubious policy.xml security_policy restricted open·basedir allowed_by "
+    "disable·functions protected-mode bad_permissions bad_ownership unprotected too_open noclobber overwrite "
+    "expected tothrow",
 )
-_SANDBOX = re.compile(
-    r"\bavc: +denied|apparmor=\"DENIED\"|SELinux is preventing|^\s*ACCESS DENIED:|ACCESS VIOLATION SUMMARY"
-    r"|^[FSPARC]: |flatpak|snap-confine|"
-    r"running landlock|landlock restrict|codex[- ]linux[- ]sandbox|sandbox-runtime|firejail"
+_SANDBOX = Gate(
+    re.compile(
+        r"\bavc: +denied|apparmor=\"DENIED\"|SELinux is preventing|^\s*ACCESS DENIED:|ACCESS VIOLATION SUMMARY|"
+        r"^[FSPARC]: |flatpak|snap-confine|running landlock|landlock restrict|codex[- ]linux[- ]sandbox|"
+        r"sandbox-runtime|firejail"
+    ),
+    "avc: apparmor selinux access_denied: access_violation f: s: p: a: r: c: flatpak snap-confine landlock codex "
+    "sandbox-runtime firejail",
 )
 _CONTAINERS = names(
     "docker podman nerdctl lxc kubectl oc vagrant multipass limactl adb heroku flyctl fly distrobox toolbox "
@@ -154,7 +164,7 @@ def elsewhere(simple: Simple) -> bool:
         return sum(1 for word in simple.words if word[:1] != "-") > 1
     if simple.name in _CONTAINERS:
         return any(word in _ENTERS for word in simple.words[:4])
-    if simple.name in ("ansible", "ansible-playbook", "gcloud", "mosh", "sftp", "lftp", "aws-vault"):
+    if simple.name in ("ansible", "gcloud", "mosh", "sftp", "aws-vault"):
         return simple.name != "gcloud" or "ssh" in simple.words
     return False
 

@@ -31,17 +31,11 @@ _QUOTES = {
 _QUOTED = re.compile(
     # GNU's shell quoting comes first: 'it'\''s' and 'a'$'\n''b' are one word.
     r"(?<![\w)])(?P<shell>'(?:[^'\n]*+'(?:\\''|\$'(?:[^'\\\n]++|\\.)*+''))++[^'\n]*+')"
-    r"|(?<![\w)])'(?P<single>[^'\n]*+)'"
+    r"|(?:(?<![\w)])|(?<=\b[bur]))'(?P<single>[^'\n]*+)'"
     r'|"(?P<double>(?:[^"\\\n]++|\\.)*+)"'
-    r"|`(?P<tick>[^`'\n]*+)[`']"
-    r"|[‘‚](?P<curly>[^’‘\n]*+)[’‘]"
-    r"|[“„](?P<curly2>[^”“\n]*+)[”“]"
-    r"|«(?P<guillemet>[^»\n]*+)»"
-    r"|»(?P<guillemet2>[^«\n]*+)«"
-    r"|「(?P<corner>[^」\n]*+)」"
-    r"|『(?P<corner2>[^』\n]*+)』"
-    r"|”(?P<swedish>[^”\n]*+)”"
-    r"|’(?P<finnish>[^’\n]*+)’"
+    r"|`(?P<tick>[^`'\n]*+)[`']|[‘‚](?P<curly>[^’‘\n]*+)[’‘]|[“„](?P<curly2>[^”“\n]*+)[”“]|"
+    r"«(?P<guillemet>[^»\n]*+)»|»(?P<guillemet2>[^«\n]*+)«|「(?P<corner>[^」\n]*+)」|『(?P<corner2>[^』\n]*+)』|"
+    r"”(?P<swedish>[^”\n]*+)”|’(?P<finnish>[^’\n]*+)’"
 )
 _SHELL_PART = re.compile(r"'([^'\n]*+)'|\\(.)|\$'((?:[^'\\]++|\\.)*+)'")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a"}
@@ -58,9 +52,9 @@ _BESIDE = (
 )
 # Names with nothing of the file in them: the folder is meant.
 _ANONYMOUS = re.compile(
-    r"sed[A-Za-z0-9]{6}|tmp[._-]?[A-Za-z0-9_]{6,10}(?:\.\w+)?|\.?tmp-?[\w-]{6,}|\.goutputstream-\w{6}|\.fuse_hidden\w+"
-    r"|pip-[\w-]+|\.nfs\w+|XXXXXX|[0-9a-f]{16,}(?:[.-]\w+)?|\.~tmp~|st[A-Za-z0-9]{6}|cc[A-Za-z0-9]{6}\.\w+"
-    r"|index\.lock|HEAD\.lock|config\.lock|packed-refs\.lock|shallow\.lock"
+    r"sed[A-Za-z0-9]{6}|tmp[._-]?[A-Za-z0-9_]{6,10}(?:\.\w+)?|\.?tmp-?[\w-]{6,}|\.goutputstream-\w{6}|"
+    r"\.fuse_hidden\w+|pip-[\w-]+|\.nfs\w+|XXXXXX|[0-9a-f]{16,}(?:[.-]\w+)?|\.~tmp~|st[A-Za-z0-9]{6}|"
+    r"cc[A-Za-z0-9]{6}\.\w+|index\.lock|HEAD\.lock|config\.lock|packed-refs\.lock|shallow\.lock"
 )
 _HASHED = re.compile(
     r"[0-9a-f]{2}|[0-9a-f]{16,}(?:[.-][\w-]+)?|sha\d{1,3}|v\d{1,2}|content-v\d|index-v\d|tmp|_tmp|http(?:-v\d)?"
@@ -129,6 +123,8 @@ def quoted(line: str) -> list[tuple[int, int, str]]:
             text = unquote_shell(text)
         elif kind == "double" and "\\" in text:
             text = text.replace('\\"', '"').replace("\\\\", "\\")
+        if len(text) > 2 and text[0] == text[-1] and text[0] in "'\"":
+            text = text[1:-1]  # one kind of quotes around another, as some translations have it
         found.append((match.start(), match.end(), text))
     return found
 
@@ -227,8 +223,7 @@ def _cache(parts: list[str]) -> list[str]:
 
 _ROOTS = names(
     "/ /bin /boot /dev /etc /home /lib /media /mnt /opt /private /private/tmp /private/var /proc /root /run /sbin "
-    "/srv /sys "
-    "/tmp /usr /usr/local /var /Users /Applications /Library /System /Volumes /opt/homebrew"
+    "/srv /sys /tmp /usr /usr/local /var /Users /Applications /Library /System /Volumes /opt/homebrew"
 )
 
 
@@ -242,10 +237,21 @@ def is_shared(folder: str, home: str) -> bool:
     return folder in ("", "/") or folder == home or _is_root(folder) or (below is not None and below in _SHARED)
 
 
+_ON_LINE = re.compile(r"(?<![\w./~-])/[^\s'\":,;()\[\]{}]+")
+
+
+def deepest(line: str, folder: str) -> str:
+    """The longest path on a line that lies below a folder; "" for none."""
+    found = [
+        path for match in _ON_LINE.finditer(line[:4000]) if inside(path := tidy(match[0]), folder) and path != folder
+    ]
+    return max(found, key=len, default="")
+
+
+_SEALED = names("/System /usr /bin /sbin")
 _OWNED_BY_ROOT = names(
     "/etc /usr /bin /sbin /lib /lib32 /lib64 /boot /sys /proc /root /var /opt /snap /System /private/etc "
-    "/private/var/db "
-    "/private/var/log /private/var/root /private/var/at"
+    "/private/var/db /private/var/log /private/var/root /private/var/at"
 )
 _NOT_ROOTS_OWN = names("/var/tmp /var/folders /private/var/folders /usr/local/Cellar /usr/local/Homebrew /opt/homebrew")
 
@@ -261,14 +267,13 @@ def system_owned(path: str, home: str, platform: str) -> bool:
         return False
     if any(inside(path, folder) for folder in _NOT_ROOTS_OWN):
         return False
-    if platform == "darwin" and inside(path, "/usr/local"):
-        return False
+    if platform == "darwin":
+        # A folder of root's answers EACCES there, which no sandbox does; what answers EPERM is sealed by the system.
+        return not inside(path, "/usr/local") and any(inside(path, folder) for folder in _SEALED)
     if any(inside(path, folder) for folder in _OWNED_BY_ROOT):
         return True
-    # another person's home
-    for folder in ("/home/", "/Users/"):
-        if home and path.startswith(folder) and not inside(path, "/Users/Shared"):
-            return True
+    if home and path.startswith("/home/"):
+        return True  # another person's home
     return path.count("/") == 1  # an entry of the root folder itself
 
 

@@ -10,71 +10,58 @@ import re
 
 # The system refused, in so many words.
 STRONG = re.compile(
-    r"\b(?:access|permission|operation|read|write|writ\w+|connection|request|command|call"
-    r"|attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|gets)?\s*"
-    r"(?:denied|refused|blocked|rejected|prohibited|forbidden|not permitted|not allowed|disallowed)\b"
-    r"|\b(?:was|were|is|are|got|been|being|gets|getting|still|came back|comes back)\s+(?:\w+\s+){0,2}?(?:denied"
-    r"|refused|blocked|rejected|prohibited|forbidden|not permitted|not allowed|off[- ]limits|read-only|not writable|"
-    r"not reachable|unreachable|not accessible|inaccessible)\b"
-    r"|\b(?:sandbox|polic(?:y|ies)|kernel|session|seatbelt|landlock|nd7|confinement"
-    r"|restrictions?)\b.{0,60}?\b(?:block\w*|den(?:y|ies|ied)|refus\w+|prevent\w*|"
-    r"forb(?:id|ids|ade|idden)|prohibit\w*|disallow\w*|reject\w*|doesn.t (?:allow|permit|let)|does not (?:allow"
-    r"|permit|let)|won.t (?:allow|let|permit)|"
-    r"would not (?:allow|let)|stopped|restrict\w*|not (?:allowed|permitted))\b"
-    r"|\b(?:block\w*|den(?:ied|ial)|refus\w+|prevent\w*|stopped|restrict\w*|not (?:allowed|permitted)|outside"
-    r"|reject\w*)\b.{0,40}?\b(?:sandbox\w*|polic(?:y|ies)|the kernel|this session|seatbelt|landlock|nd7|confinement)\b"
-    r"|\bpermission(?:s)? (?:denied|error|denial|problem|issue)|\bnot permitted\b|\bE(?:PERM|ACCES|ROFS)\b"
-    r"|\bPermissionError\b|\bread-only file ?system\b|\bdenied by\b"
-    r"|\b(?:no|lack\w*|without|don.t have|do not have|didn.t have|doesn.t have"
-    r"|insufficient)\s+(?:the\s+)?(?:necessary\s+)?(?:write |read |network )?(?:permissions?|access|rights?)\b"
-    r"|\bnot (?:reachable|accessible|available|writable|readable|allowed|permitted)\b.{0,30}\b(?:from|in|within"
-    r"|inside|under) (?:this|the|my) (?:session|sandbox|environment)\b"
-    r"|\b(?:couldn.t|could not|can.t|cannot|unable to)\b.{0,80}?\b(?:because|since|due to|as"
-    r"|owing to)\b.{0,80}?\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|writable|refused"
-    r"|blocked|allowed)\b"
-    r"|\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|blocked)\b.{0,80}?\b(?:couldn.t"
-    r"|could not|can.t|cannot|unable to|prevent\w*|failed|fails)\b"
-    r"|\b(?:needs?|requires?)\b.{0,60}\b(?:write |read |network )?access\b.{0,60}\b(?:outside|not have|don.t have"
-    r"|beyond)\b",
+    r"\b(?:access|permission|operation|read|write|writ\w+|connection|request|command|call|"
+    r"attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|gets)?\s*(?:denied|refused|blocked|rejected|"
+    r"prohibited|forbidden|not permitted|not allowed|disallowed)\b|\b(?:was|were|is|are|got|been|being|gets|"
+    r"getting|still|came back|comes back)\s+(?:\w+\s+){0,2}?(?:denied|refused|blocked|rejected|prohibited|"
+    r"forbidden|not permitted|not allowed|off[- ]limits|read-only|not writable|not reachable|unreachable|"
+    r"not accessible|inaccessible)\b|\b(?:sandbox|polic(?:y|ies)|kernel|session|seatbelt|landlock|nd7|confinement|"
+    r"restrictions?)\b.{0,60}?\b(?:block\w*|den(?:y|ies|ied)|refus\w+|prevent\w*|forb(?:id|ids|ade|idden)|"
+    r"prohibit\w*|disallow\w*|reject\w*|doesn.t (?:allow|permit|let)|does not (?:allow|permit|let)|won.t (?:allow|"
+    r"let|permit)|would not (?:allow|let)|stopped|restrict\w*|not (?:allowed|permitted))\b|\b(?:block\w*|den(?:ied|"
+    r"ial)|refus\w+|prevent\w*|stopped|restrict\w*|not (?:allowed|permitted)|outside|"
+    r"reject\w*)\b.{0,40}?\b(?:sandbox\w*|polic(?:y|ies)|the kernel|this session|seatbelt|landlock|nd7|"
+    r"confinement)\b|\bpermission(?:s)? (?:denied|error|denial|problem|issue)|\bnot permitted\b|\bE(?:PERM|ACCES|"
+    r"ROFS)\b|\bPermissionError\b|\bread-only file ?system\b|\bdenied by\b|\b(?:no|lack\w*|without|don.t have|"
+    r"do not have|didn.t have|doesn.t have|insufficient)\s+(?:the\s+)?(?:necessary\s+)?(?:write |read |"
+    r"network )?(?:permissions?|access|rights?)\b|\bnot (?:reachable|accessible|available|writable|readable|"
+    r"allowed|permitted)\b.{0,30}\b(?:from|in|within|inside|under) (?:this|the|my) (?:session|sandbox|"
+    r"environment)\b|\b(?:couldn.t|could not|can.t|cannot|unable to)\b.{0,80}?\b(?:because|since|due to|as|"
+    r"owing to)\b.{0,80}?\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|writable|"
+    r"refused|blocked|allowed)\b|\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|"
+    r"blocked)\b.{0,80}?\b(?:couldn.t|could not|can.t|cannot|unable to|prevent\w*|failed|fails)\b|\b(?:needs?|"
+    r"requires?)\b.{0,60}\b(?:write |read |network )?access\b.{0,60}\b(?:outside|not have|don.t have|beyond)\b",
     re.IGNORECASE,
 )
 # Another language's words for the same; matched as parts of words, since endings vary.
 FOREIGN = re.compile(
-    r"verweiger|nicht erlaubt|nicht gestattet|blockiert|keine (?:schreib|lese)?(?:berechtigung|rechte)"
-    r"|schreibgeschützt|untersagt|abgelehnt|gesperrt|"
-    r"refusé|interdit|bloqué|pas autorisé|non autorisé|permission refus|lecture seule|accès refus|"
-    r"denegad|bloquead|bloquea |no permitid|no está permitid|sin permiso|permiso|rechazad|"
-    r"negad[oa]|não permitid|sem permissão|recusad|impedi[du]|"
-    r"negat[oa]|bloccat|non consentit|non permess|rifiutat|vietat|"
-    r"geweigerd|geblokkeerd|niet toegestaan|geen toegang|geen rechten|"
-    r"odmow|odmów|zablokow|zabronion|brak (?:dostępu|uprawnień)|niedozwolon|"
-    r"отказ|запре[щт]|заблокир|не разреш|нет прав|не позвол|недоступ|"
-    r"відмовлен|заборон|заблок|"
-    r"nekad|nekas|blockera|inte tillåt|nægtet|blokeret|ikke tillad|avvist|ikke tillatt|nektet|evätty|estet|kielletty|"
-    r"zamítnut|zablokov|nepovolen|odepřen|"
-    r"engellen|reddedil|izin ver|izin yok|"
-    r"拒绝|拒絕|被阻止|阻止了|不允许|不允許|禁止|沙箱|沙盒|无权|無權|没有权限|沒有權限|权限不足|權限不足|受限|"
-    r"サンドボックス|拒否|許可され|権限がな|ブロックされ|制限により|禁止され|"
-    r"거부|차단|권한이 없|샌드박스|허용되지|금지|"
-    r"từ chối|bị chặn|không được phép|ditolak|diblokir|tidak diizinkan|รับการปฏิเสธ|ถูกบล็อก|मना कर|अनुमति नहीं|رفض"
-    r"|محظور|נדח|נחסם",
+    r"verweiger|nicht erlaubt|nicht gestattet|blockiert|keine (?:schreib|lese)?(?:berechtigung|rechte)|"
+    r"schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|pas autorisé|non autorisé|"
+    r"permission refus|lecture seule|accès refus|denegad|bloquead|bloquea |no permitid|no está permitid|"
+    r"sin permiso|permiso|rechazad|negad[oa]|não permitid|sem permissão|recusad|impedi[du]|negat[oa]|bloccat|"
+    r"non consentit|non permess|rifiutat|vietat|geweigerd|geblokkeerd|niet toegestaan|geen toegang|geen rechten|"
+    r"odmow|odmów|zablokow|zabronion|brak (?:dostępu|uprawnień)|niedozwolon|отказ|запре[щт]|заблокир|не разреш|"
+    r"нет прав|не позвол|недоступ|відмовлен|заборон|заблок|nekad|nekas|blockera|inte tillåt|nægtet|blokeret|"
+    r"ikke tillad|avvist|ikke tillatt|nektet|evätty|estet|kielletty|zamítnut|zablokov|nepovolen|odepřen|engellen|"
+    r"reddedil|izin ver|izin yok|拒绝|拒絕|被阻止|阻止了|不允许|不允許|禁止|沙箱|沙盒|无权|無權|没有权限|沒有權限|"
+    r"权限不足|權限不足|受限|サンドボックス|拒否|許可され|権限がな|ブロックされ|制限により|禁止され|거부|차단|"
+    r"권한이 없|샌드박스|허용되지|금지|từ chối|bị chặn|không được phép|ditolak|diblokir|tidak diizinkan|"
+    r"รับการปฏิเสธ|ถูกบล็อก|मना कर|अनुमति नहीं|رفض|محظور|נדח|נחסם",
     re.IGNORECASE,
 )
 FOREIGN_FALSE = re.compile(
-    r"\bwenn\b|\bfalls\b|\bsobald\b|\bsi (?!no se pudo)|\bse (?:o|a) \w+ (?:bloque|neg)|\bjeśli\b|\bесли\b|\bkdyby"
-    r"|\bals de\b|如果|若|假如|もし|場合|만약|"
-    r"behoben|gelöst|resuelto|arreglad|corrigé|résolu|risolt|opgelost|naprawion|исправ|已修复|已解决|已解決|修正しました|解決しました|수정했"
-    r"|해결",
+    r"\bwenn\b|\bfalls\b|\bsobald\b|\bsi (?!no se pudo)|\bse (?:o|a) \w+ (?:bloque|neg)|\bjeśli\b|\bесли\b|\bkdyby|"
+    r"\bals de\b|如果|若|假如|もし|場合|만약|behoben|gelöst|resuelto|arreglad|corrigé|résolu|risolt|opgelost|"
+    r"naprawion|исправ|已修复|已解决|已解決|修正しました|解決しました|수정했|해결",
     re.IGNORECASE,
 )
 # What takes a report back.
 CONDITION = re.compile(
-    r"\b(?:if|unless|whenever|in case|should (?:the|this|it|you|that|any)|would (?:be |get |have been )?(?:block|den"
-    r"|refus|reject|prevent|need)\w*|"
-    r"might|may (?:be|get|need|fail)|could be|can be (?:block|den|refus)\w*|suppose|in general|typically|normally"
-    r"|usually|often|once you|when (?:the|a|an|you|users?|it)|"
-    r"by default|so that|to avoid|avoids?|in order to|tells? you|lets you|let me know|make sure|ensure|as long as"
-    r"|e\.g\.|for example)\b",
+    r"\b(?:if|unless|whenever|in case|should (?:the|this|it|you|that|any)|would (?:be |get |have been )?(?:block|"
+    r"den|refus|reject|prevent|need)\w*|might|may (?:be|get|need|fail)|could be|can be (?:block|den|refus)\w*|"
+    r"suppose|in general|typically|normally|usually|often|once you|when (?:the|a|an|you|users?|it)|by default|"
+    r"so that|to avoid|avoids?|in order to|tells? you|lets you|let me know|make sure|ensure|as long as|e\.g\.|"
+    r"for example)\b",
     re.IGNORECASE,
 )
 RESOLVED = re.compile(
@@ -97,35 +84,33 @@ NEGATED = re.compile(
     re.IGNORECASE,
 )
 PERSON = re.compile(
-    r"\byou (?:have |had |'ve )?(?:denied|refused|rejected|declined|blocked|disallowed|cancel\w+|interrupted|said no"
-    r"|did(?:n.t| not) (?:approve|allow|want|grant|permit|confirm))\b|\b(?:denied|refused|rejected|declined|cancelled"
-    r"|interrupted|blocked) by (?:you|the user)\b"
-    r"|\bthe user (?:denied|refused|rejected|declined)|\byour (?:denial|refusal|rejection|permission (?:rules?"
-    r"|settings)|settings|deny rules?|hooks?)\b|\brequires? (?:your )?(?:approval|confirmation|permission from you)\b"
-    r"|\bneeds? your (?:approval|confirmation|permission)\b"
-    r"|\b(?:claude code|claude)(?:.s)? (?:own )?(?:permission|rules?|settings)|\b(?:permission|deny|ask) (?:rules?"
-    r"|mode|prompt|dialog)\b|\bdon.t ask mode\b|\bplan mode\b|\b(?:pre|post)tooluse\b|\bhook (?:blocked|denied"
-    r"|rejected|refused)",
+    r"\byou (?:have |had |'ve )?(?:denied|refused|rejected|declined|blocked|disallowed|cancel\w+|interrupted|"
+    r"said no|did(?:n.t| not) (?:approve|allow|want|grant|permit|confirm))\b|\b(?:denied|refused|rejected|declined|"
+    r"cancelled|interrupted|blocked) by (?:you|the user)\b|\bthe user (?:denied|refused|rejected|declined)|"
+    r"\byour (?:denial|refusal|rejection|permission (?:rules?|settings)|settings|deny rules?|hooks?)\b|"
+    r"\brequires? (?:your )?(?:approval|confirmation|permission from you)\b|\bneeds? your (?:approval|confirmation|"
+    r"permission)\b|\b(?:claude code|claude)(?:.s)? (?:own )?(?:permission|rules?|settings)|\b(?:permission|deny|"
+    r"ask) (?:rules?|mode|prompt|dialog)\b|\bdon.t ask mode\b|\bplan mode\b|\b(?:pre|post)tooluse\b|"
+    r"\bhook (?:blocked|denied|rejected|refused)",
     re.IGNORECASE,
 )
 MYSELF = re.compile(
     r"\bI (?:have |had |'ve )?(?:refuse|refused|decline|declined|won.t|will not|would rather not|chose not"
-    r"|decided not|did(?:n.t| not) want|deliberately|blocked|denied|rejected|am not going)\b(?! (?:access|permission))",
+    r"|decided not|did(?:n.t| not) want|deliberately|blocked|denied|rejected|am not going)\b(?! (?:access"
+    r"|permission))",
     re.IGNORECASE,
 )
 REMOTE = re.compile(
-    r"\b(?:by|from|on) (?:git(?:hub|lab)|bitbucket|the (?:remote|server|registry|api|upstream|host|proxy|database"
-    r"|cluster|bucket|provider|service|app|browser|linter|compiler|type checker|reviewer)|aws|s3|npm|pypi|azure|gcp"
-    r"|google|slack|jira|cloudflare|kubernetes|postgres\w*|mysql|redis)\b"
-    r"|\b(?:git(?:hub|lab)|bitbucket|the (?:remote|server|registry|api|upstream|proxy|database|cluster|bucket"
-    r"|provider|reviewer|website|site)|aws|s3|npm|pypi)(?: server| registry| api)? (?:\w+ )?(?:rejected|refused"
-    r"|denied|blocked|returned|responded|answered|says|said|requires)\b"
-    r"|\b(?:401|403|407|429)\b|\btokens?\b|\bcredentials? (?:are|is|were|was) (?:invalid|expired|wrong)|\bscope\b"
-    r"|\bbranch protection|\bprotected branch|\bpublickey|\bpublic key|\bauthenticat\w+|\bunauthori[sz]ed"
-    r"|\blog(?:ged)? ?in\b|\bIAM\b"
-    r"|\bconnection refused|\bconnection was refused|\brefused (?:the )?connections?|\bECONNREFUSED"
-    r"|\bnothing (?:is )?listening|\brate limit|\bfirewall\b|\bCORS\b|\bAccessDenied\b|\bfor (?:table|relation|role"
-    r"|user)\b",
+    r"\b(?:by|from|on) (?:git(?:hub|lab)|bitbucket|the (?:remote|server|registry|api|upstream|host|proxy|database|"
+    r"cluster|bucket|provider|service|app|browser|linter|compiler|type checker|reviewer)|aws|s3|npm|pypi|azure|gcp|"
+    r"google|slack|jira|cloudflare|kubernetes|postgres\w*|mysql|redis)\b|\b(?:git(?:hub|lab)|bitbucket|"
+    r"the (?:remote|server|registry|api|upstream|proxy|database|cluster|bucket|provider|reviewer|website|site)|aws|"
+    r"s3|npm|pypi)(?: server| registry| api)? (?:\w+ )?(?:rejected|refused|denied|blocked|returned|responded|"
+    r"answered|says|said|requires)\b|\b(?:401|403|407|429)\b|\btokens?\b|\bcredentials? (?:are|is|were|"
+    r"was) (?:invalid|expired|wrong)|\bscope\b|\bbranch protection|\bprotected branch|\bpublickey|\bpublic key|"
+    r"\bauthenticat\w+|\bunauthori[sz]ed|\blog(?:ged)? ?in\b|\bIAM\b|\bconnection refused|\bconnection was refused|"
+    r"\brefused (?:the )?connections?|\bECONNREFUSED|\bnothing (?:is )?listening|\brate limit|\bfirewall\b|"
+    r"\bCORS\b|\bAccessDenied\b|\bfor (?:table|relation|role|user)\b",
     re.IGNORECASE,
 )
 PROGRAM = re.compile(
@@ -137,12 +122,11 @@ PROGRAM = re.compile(
     re.IGNORECASE,
 )
 PROGRAM_ACTS = re.compile(
-    r"\b(?:now|correctly|properly|should|will|would|must|always) (?:return|raise|throw|show|print|log|reject|refuse"
-    r"|deny|block|handle|report|check|get|be)\w*\b|"
-    r"\b(?:handles?|handling|returns?|raises?|throws?|catch(?:es)?|checks? for|asserts?|covers?|simulates?|expects?"
-    r"|mentions?|says?|describes?|explains?|shows?|contains?|reads?:|reported|documents?|documented|logs?|rejects?"
-    r"|renders?|prints?|displays?)\b|"
-    r"\b(?:added|add|implemented|wrote|updated|rewrote|refactored|changed|renamed|extended|improved|documented)\b",
+    r"\b(?:now|correctly|properly|should|will|would|must|always) (?:return|raise|throw|show|print|log|reject|"
+    r"refuse|deny|block|handle|report|check|get|be)\w*\b|\b(?:handles?|handling|returns?|raises?|throws?|"
+    r"catch(?:es)?|checks? for|asserts?|covers?|simulates?|expects?|mentions?|says?|describes?|explains?|shows?|"
+    r"contains?|reads?:|reported|documents?|documented|logs?|rejects?|renders?|prints?|displays?)\b|\b(?:added|add|"
+    r"implemented|wrote|updated|rewrote|refactored|changed|renamed|extended|improved|documented)\b",
     re.IGNORECASE,
 )
 FIRST_PERSON = re.compile(
@@ -170,21 +154,20 @@ SOCKET = re.compile(
     re.IGNORECASE,
 )
 EXECUTING = re.compile(
-    r"\b(?:execut\w*|run(?:ning)?|launch\w*|start(?:ing)?|spawn\w*|invok\w*)\b|執行|执行|実行|실행|выполн|запус|ausführ"
-    r"|exécut|ejecut",
+    r"\b(?:execut\w*|run(?:ning)?|launch\w*|start(?:ing)?|spawn\w*|invok\w*)\b|執行|执行|実行|실행|выполн|запус|"
+    r"ausführ|exécut|ejecut",
     re.IGNORECASE,
 )
 READING = re.compile(
-    r"\b(?:read(?:ing|able)?|open(?:ing)?|list(?:ing)?|load(?:ing)?|view(?:ing)?|see|inspect\w*|access(?:ing)?|cat"
-    r"|look at|parse)\b|读|讀|読|읽|"
-    r"чита|прочит|lesen|gelesen|lire|leer|ler|leggere|lezen|odczyt|číst|okuma|läsa",
+    r"\b(?:read(?:ing|able)?|open(?:ing)?|list(?:ing)?|load(?:ing)?|view(?:ing)?|see|inspect\w*|access(?:ing)?|cat|"
+    r"look at|parse)\b|读|讀|読|읽|чита|прочит|lesen|gelesen|lire|leer|ler|leggere|lezen|odczyt|číst|okuma|läsa",
     re.IGNORECASE,
 )
 WRITING = re.compile(
-    r"\b(?:writ\w+|wrote|creat\w+|sav\w+|modif\w+|updat(?:e|ing)|delet\w+|remov\w+|install\w*|edit\w*|mkdir|append\w*"
-    r"|mov(?:e|ing)|copy(?:ing)?|cache|lock\w*|commit\w*|put)\b|"
-    r"写|寫|書|쓰기|쓸|저장|創建|创建|запис|пис|созда|schreib|anleg|écri|créer|escrib|crear|escrev|criar|scriv|creare|schrijv"
-    r"|zapis|tworz|zápis|vytvo|yaz|skriv",
+    r"\b(?:writ\w+|wrote|creat\w+|sav\w+|modif\w+|updat(?:e|ing)|delet\w+|remov\w+|install\w*|edit\w*|mkdir|"
+    r"append\w*|mov(?:e|ing)|copy(?:ing)?|cache|lock\w*|commit\w*|put)\b|写|寫|書|쓰기|쓸|저장|創建|创建|запис|пис|"
+    r"созда|schreib|anleg|écri|créer|escrib|crear|escrev|criar|scriv|creare|schrijv|zapis|tworz|zápis|vytvo|yaz|"
+    r"skriv",
     re.IGNORECASE,
 )
 PORT_HOST = re.compile(
@@ -204,4 +187,28 @@ PATH = re.compile(
 RELATIVE = re.compile(
     r"`([\w@%+=.~-]*(?:[./][\w@%+=.~-]+)+/?)`|(?<![\w/.@-])(\.[A-Za-z][\w-]*(?:/[\w.@-]+)*"
     r"|[\w@-]+(?:/[\w.@-]+)+)(?=[\s`'\"),.;:]|$)"
+)
+
+# What takes a report back whatever else is in the sentence.
+WORK_DONE = re.compile(
+    r"^\W*I(?:.ve| have)? (?:also |now )?(?:added|add|implemented|wrote|rewrote|refactored|documented|described|"
+    r"handled|covered|extended|improved)\b(?!.{0,200}\b(?:could not|couldn.t|was (?:denied|refused|blocked)))",
+    re.IGNORECASE,
+)
+THEIRS = re.compile(
+    r"\b(?:users?|guests?|visitors?|customers?|clients?|roles?|admins?|callers?|members?|anonymous|"
+    r"requests? from)\b.{0,50}?\b(?:denied|blocked|refused|rejected|forbidden)\b",
+    re.IGNORECASE,
+)
+PUSH = re.compile(
+    r"\b(?:push|pull|merge|PR|pull request|commit|review|release|publish|deploy)\b.{0,20}?\b(?:was|is|got|were) "
+    r"(?:rejected|refused|blocked|denied)\b",
+    re.IGNORECASE,
+)
+OURS = re.compile(r"\b(?:sandbox\w*|nd7|this session|kernel|port|network|permitted|policy)\b", re.IGNORECASE)
+# Words that name an error without saying that it came.
+BARE = re.compile(
+    r"PermissionError|E(?:PERM|ACCES|ROFS)|permissions? (?:denied|error|denial|problem|issue)|not permitted|"
+    r"read-only file ?system",
+    re.IGNORECASE,
 )

@@ -98,7 +98,7 @@ def of_context(
         protected: paths, or patterns of file names, that stay unwritable.
     """
     home = home or home_of(project) or "/nonexistent"
-    folders = temp if temp is not None else _MAC_TEMP if platform == "darwin" else ()
+    folders = temp if temp is not None else _MAC_TEMP if platform == "darwin" else ("/tmp",)
     record = Record(
         project=canonical(project, platform) or "/nonexistent",
         home=home,

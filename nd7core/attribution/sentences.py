@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nd7core.attribution import forms, nearby, network, paths
+from nd7core.attribution import forms, nearby, others, paths
 from nd7core.attribution.content import Content
+from nd7core.attribution.cutting import KEY_PATH
 from nd7core.attribution.finding import Finding, Told
+from nd7core.attribution.gate import Gate
 from nd7core.attribution.guess import guessed
 from nd7core.attribution.judge import Judge
 
 _SENTENCE = re.compile(
-    r"\b(?:is not|isn.t|not|un) ?writ(?:e)?able\b|\bno write (?:access|permission)|\bdon.t have write permission"
-    r"|\bgrant write permission|"
-    r"\b(?:fail\w*|unable|cannot|could ?n[o']t|couldn’t|can.t|could not|error)\b.{0,80}?"
-    r"\b(?:creat\w*|writ\w*|open\w*|mak(?:e|ing)|sav\w*|lock\w*|remov\w*|delet\w*|updat\w*|access\w*|renam\w*"
-    r"|stor\w*)\b",
+    r"\b(?:is not|isn.t|not|un) ?writ(?:e)?able\b|\bno write (?:access|permission)|\b(?:don.t|do not|does not|"
+    r"doesn.t) have write permission|\binsufficient permission for|\bgrant write permission|\b(?:fail\w*|unable|"
+    r"cannot|could ?n[o']t|couldn’t|can.t|could not|error)\b.{0,80}?\b(?:creat\w*|writ\w*|open\w*|mak(?:e|ing)|"
+    r"sav\w*|lock\w*|remov\w*|delet\w*|updat\w*|access\w*|renam\w*|stor\w*)\b",
     re.IGNORECASE,
 )
 _NO_PATH = re.compile(
@@ -28,16 +29,20 @@ _NO_PATH = re.compile(
     r"|could not be opened for writing",
     re.IGNORECASE,
 )
-_OTHER_CAUSE = re.compile(
-    r"no such file|not found|does not exist|doesn.t exist|file exists|not a directory|is a directory|already exists"
-    r"|no space|invalid|timed out|"
-    r"connection refused|text file busy|not empty|resource busy|too many|too long|corrupt|malformed|no route"
-    r"|reset by peer|syntax|unknown|"
-    r"ENOENT|EEXIST|ENOTDIR|EISDIR|ENOSPC|ECONN|EBUSY|ENOTEMPTY|ETIMEDOUT|EADDRINUSE|in use|is locked|being held",
-    re.IGNORECASE,
+_OTHER_CAUSE = Gate(
+    re.compile(
+        r"no such file|not found|does not exist|doesn.t exist|file exists|not a directory|is a directory|"
+        r"already exists|no space|invalid|timed out|connection refused|text file busy|not empty|resource busy|"
+        r"too many|too long|corrupt|malformed|no route|reset by peer|syntax|unknown|ENOENT|EEXIST|ENOTDIR|EISDIR|"
+        r"ENOSPC|ECONN|EBUSY|ENOTEMPTY|ETIMEDOUT|EADDRINUSE|in use|is locked|being held",
+        re.IGNORECASE,
+    ),
+    "no_such not_found exist directory space invalid timed refused busy empty too_ corrupt malformed route reset "
+    "syntax unknown enoent enotdir eisdir enospc econn etimedout eaddr in_use locked held",
 )
 _CURL = re.compile(r"Failed to connect to (?P<host>\S+) port (?P<port>\d{1,5})\b")
 _REFUSED = re.compile(r"connection refused|ECONNREFUSED|timed out|no route to host", re.IGNORECASE)
+_RELATIVE = re.compile(r"\.?[\w-]+(?:/[\w.-]+)+")
 _READ = re.compile(r"\b(?:read|load|open file|open)\b", re.IGNORECASE)
 
 
@@ -102,8 +107,6 @@ def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
 
 def content_other(line: str) -> bool:
     """Whether a sentence is a remote's or a program's own."""
-    from nd7core.attribution import others
-
     return others.of_line(line) is not None
 
 
@@ -119,13 +122,15 @@ def _refused(judge: Judge, printed: str, program: str, operation: str) -> bool:
 def _paths(lines: Sequence[str], index: int) -> tuple[str, ...]:
     line = lines[index]
     found = [text for _, _, text in paths.quoted(line) if paths.looks_like_path(text)]
+    found = found or list(nearby.lonely(line))
+    if not found and line.rstrip().endswith((":", ".")):
+        for below in lines[index + 1 : index + 3]:
+            keyed = KEY_PATH.search(below)
+            found = [keyed[1].strip()] if keyed else list(nearby.lonely(below))
+            if found:
+                break
     if not found:
-        found = list(nearby.lonely(line))
-    if not found and index + 1 < len(lines) and line.rstrip().endswith(":"):
-        found = list(nearby.lonely(lines[index + 1]))
+        # `... repository database .git/objects`
+        last = line.rstrip(" .").rsplit(" ", 1)[-1]
+        found = [last] if _RELATIVE.fullmatch(last) else []
     return tuple(found[:3])
-
-
-def about(line: str) -> bool:
-    """Whether a sentence is about the network."""
-    return bool(network.WORDS.search(line))

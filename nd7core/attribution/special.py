@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from nd7core.attribution.finding import names
+from nd7core.attribution.gate import words
 from nd7core.attribution.verdict import Operation
 
 
@@ -34,8 +35,9 @@ SPECIALS = (
     ),
     Special(
         re.compile(
-            r"sandbox_apply|sandbox_init|sandbox-exec:|forbidden-sandbox-reinit|cannot be used within an App Sandbox|"
-            r"setting up uid map|Creating new namespace failed|No permissions to creat\w+ (?:a )?new namespace|"
+            r"sandbox_apply|sandbox_init|sandbox-exec:|forbidden-sandbox-reinit|"
+            r"cannot be used within an App Sandbox|setting up uid map|cannot clone: |re-exec process to join|"
+            r"user namespace|Creating new namespace failed|No permissions to creat\w+ (?:a )?new namespace|"
             r"Failed to move to new namespace|namespace sandbox|No usable sandbox|The SUID sandbox helper|"
             r"clone\w*\(?.{0,40}CLONE_NEW|zygote_host_impl|user namespaces? (?:are|is) not|newuidmap|newgidmap|"
             r"write to uid_map failed|failed to sandbox|bwrap: ",
@@ -79,6 +81,11 @@ SPECIALS = (
         "The session's filter of system calls ended the program.",
     ),
 )
+_WORDS = words(
+    "privil no_new no·new sandbox uid namespace unshare nsenter setns pivot·root rootlesskit bwrap ptrace "
+    "process·vm perf· task·for attach kill signal mach- bootstrap· seckeychain lsopenurls cfmessage system_call "
+    "sigsys clone·new zygote newgid cannot_clone re-exec"
+)
 # Set-uid programs of macOS, which no sandboxed process can start.
 MAC_SETUID = names("ps top sudo su login newgrp quota crontab at traceroute passwd")
 _PID = re.compile(r"(?:\bpid |\bprocess |\()(\d{1,8})\b")
@@ -87,6 +94,9 @@ _ANY_PID = re.compile(r"\b(\d{2,8})\b")
 
 def of_line(line: str) -> Special | None:
     """The refusal without a path that a line tells of, or None."""
+    lowered = line.lower()
+    if not any(word in lowered for word in _WORDS):
+        return None
     for special in SPECIALS:
         if special.pattern.search(line):
             return special

@@ -69,15 +69,15 @@ def _address(sentence: str) -> tuple[str, int]:
 
 
 _COULD_NOT = re.compile(
-    r"\b(?:couldn.t|could not|cannot|can.t|unable to|(?:is|was|am|are|were)(?:n.t| not) able to|not able to)\b.{0,40}?"
-    r"\b(?:writ\w*|creat\w*|open|read|access|reach|connect\w*|save|modify|delete|remove|lock|bind|listen|update"
-    r"|list)\b",
+    r"\b(?:couldn.t|could not|cannot|can.t|unable to|(?:is|was|am|are|were)(?:n.t| not) able to|"
+    r"not able to)\b.{0,40}?\b(?:writ\w*|creat\w*|open|read|access|reach|connect\w*|save|modify|delete|remove|lock|"
+    r"bind|listen|update|list)\b",
     re.IGNORECASE,
 )
 _OTHERWISE = re.compile(
-    r"no such|doesn.t exist|does not exist|not exist|not found|missing|conflict|invalid|syntax|timed? ?out|already"
-    r"|typo|wrong|empty|corrupt|"
-    r"compil|circular|undefined|null|because (?:it|they|there)|locked by|in use|too large|no space|disk",
+    r"no such|doesn.t exist|does not exist|not exist|not found|missing|conflict|invalid|syntax|timed? ?out|already|"
+    r"typo|wrong|empty|corrupt|compil|circular|undefined|null|because (?:it|they|there)|locked by|in use|too large|"
+    r"no space|disk",
     re.IGNORECASE,
 )
 
@@ -91,6 +91,9 @@ def _could_not(sentence: str) -> re.Match[str] | None:
     if any(target.endswith(".lock") or target.startswith(("/", "~")) for target in targets):
         return match
     return match if _address(sentence)[1] and phrases.NET.search(sentence) else None
+
+
+_PATHS = re.compile(r"(?:~|\.{0,2})/[^\s`'\"]+")
 
 
 def _reports(sentence: str) -> int:
@@ -113,6 +116,18 @@ def _reports(sentence: str) -> int:
         return -1
     if phrases.REMOTE.search(sentence) and not re.search(
         r"\bsandbox|\bnd7\b|\bthis session\b|\bkernel\b", sentence, re.IGNORECASE
+    ):
+        return -1
+    plain = _PATHS.sub(" ", sentence)
+    if phrases.WORK_DONE.search(plain) or phrases.THEIRS.search(plain):
+        return -1
+    if phrases.PUSH.search(plain) and not phrases.OURS.search(plain) and not _targets(sentence):
+        return -1
+    if (
+        strong
+        and phrases.BARE.fullmatch(strong[0])
+        and not _targets(sentence)
+        and not phrases.FIRST_PERSON.search(sentence)
     ):
         return -1
     condition = phrases.CONDITION.search(sentence)

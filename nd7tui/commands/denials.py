@@ -1,0 +1,142 @@
+"""List what was refused, and where each refusal came from.
+
+examples:
+  nd7 denials                        of every session on record
+  nd7 denials --session 4711         of one: nd7 run's pid, the session's name, or the agent's session id
+  nd7 denials --json                 one JSON object a line
+  nd7 denials --all                  failures that are none of nd7's too, with whose they are
+
+A row is one refusal however often it came.  Its state: open; granted, once a grant covers it; proved, once the same
+call went through; repeated, when it came again after the grant; obsolete, when it passes without one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from nd7core.errors import Nd7Error
+
+if TYPE_CHECKING:
+    from nd7core.denials import Denial, Denials
+    from nd7core.paths import Places
+    from nd7core.record import Record
+
+_PIECE = 1 << 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--session", metavar="S", help="a session's pid, name or agent session id")
+    parser.add_argument("--all", action="store_true", help="failures that are no denials too")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from nd7core.denials import denial_fields
+    from nd7core.paths import places
+
+    where = places()
+    rows: list[Denial] = []
+    damaged = 0
+    for session_id, record in chosen(where, arguments.session):
+        found, damage = read(where, session_id, record)
+        damaged += damage
+        rows += found.rows(session_id, all_failures=arguments.all)
+    rows.sort(key=lambda row: (row.ts, row.id))
+    for row in rows:
+        if arguments.json:
+            print(json.dumps(denial_fields(row)))
+        else:
+            print(shown(row))
+    if not rows and not arguments.json:
+        print("nothing was refused")
+    if damaged:
+        sys.stderr.write(
+            f"nd7: {damaged} damaged place{'s' if damaged > 1 else ''} in the logs; `nd7 verify` names them\n"
+        )
+    return 0
+
+
+def chosen(where: Places, wanted: str | None) -> Iterator[tuple[str, Record | None]]:
+    """The agent session ids on record with the record of each that is live, those that `wanted` names.
+
+    Raises:
+        Nd7Error: for a `wanted` that names none.
+    """
+    from nd7core import sessions
+
+    live: dict[str, Record] = {}
+    named: set[str] = set()
+    for session in sessions.live(where):
+        if session.record is None:
+            continue
+        live.update((agent_session, session.record) for agent_session in session.record.agent_sessions)
+        if wanted is not None and wanted in (str(session.pid), session.record.name):
+            named.update(session.record.agent_sessions)
+            named.add("")  # it exists, whether or not it has a log yet
+    root = os.path.join(where.state, "sessions")
+    try:
+        ids = sorted(entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        ids = []
+    except OSError as error:
+        raise Nd7Error(f"cannot read {root}: {error.strerror}") from None
+    if wanted is not None and wanted in ids:
+        named.add(wanted)
+    if wanted is not None and not named:
+        raise Nd7Error(f"no session {wanted!a}", hint="`nd7 sessions` lists them")
+    for session_id in ids:
+        if wanted is None or session_id in named:
+            yield session_id, live.get(session_id)
+
+
+def read(where: Places, session_id: str, record: Record | None) -> tuple[Denials, int]:
+    """The denials of one log, and how many damaged places it has.  What is whole is read around damage."""
+    from nd7core.attribution import FileLook, platform_named
+    from nd7core.audit.frame import Damage
+    from nd7core.audit.tail import Tail
+    from nd7core.denials import Denials
+    from nd7core.pairing import Pairing
+
+    look = FileLook() if record is not None else None
+    denials = Denials(platform=platform_named(sys.platform), home=where.home, look=look)
+    tail, pairing, damaged = Tail(session_id, check=False), Pairing(), 0
+    path = os.path.join(where.state, "sessions", session_id, "events.ndjson")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return denials, 0
+    with os.fdopen(descriptor, "rb") as file:
+        while data := file.read(_PIECE):
+            for item in tail.feed(data):
+                if isinstance(item, Damage):
+                    damaged += 1
+                else:
+                    denials.feed_all(pairing.feed(item), record)
+    for item in tail.finish():
+        if isinstance(item, Damage):
+            damaged += 1
+        else:
+            denials.feed_all(pairing.feed(item), record)
+    if record is None:
+        denials.feed_all(pairing.finish())
+    return denials, damaged
+
+
+def shown(row: Denial) -> str:
+    """One row for a person."""
+    from nd7core.text import safe, safe_path
+
+    verdict = row.verdict
+    when = time.strftime("%m-%d %H:%M:%S", time.localtime(min(max(row.ts, 0), 2**62) / 1e9))
+    what = safe_path(verdict.target) if verdict.target else safe(row.command or verdict.line, 120)
+    count = f"  x{row.count}" if row.count > 1 else ""
+    remedy = f"nd7 allow {safe_path(verdict.grant)}" if verdict.remedy == "grant" and verdict.grant else verdict.remedy
+    source = verdict.source if row.denied else f"none ({verdict.owner or 'program'})"
+    tie = f" {row.tie}" if row.tie else ""
+    return f"{when}  {source}{tie}  {row.state}{count}  {verdict.operation}  {what}  [{verdict.evidence}]  {remedy}"

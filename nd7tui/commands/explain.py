@@ -1,0 +1,176 @@
+"""Say where a failure on stdin came from: the kernel's policy, nd7-exec, the agent's words, or none of nd7's.
+
+examples:
+  make 2>&1 | nd7 explain --command make --exit 2      why did that fail?
+  nd7 explain --tool Write --json < error.txt          as one JSON object
+  nd7 explain --jsonl < failures.jsonl                 one object a line in, one a line out
+
+Without --jsonl the failure is held against the rules of a session in --project (the current directory), and the
+ordinary permissions of the files it names are looked up here.  With --jsonl each line is
+{"platform", "tool", "command", "exit_code", "output", "context": {"project", "home"?, "grants"?}} and nothing is
+looked up: the files may be another machine's.  A line that is no such object gets an error line in its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from nd7core.errors import Nd7Error
+
+if TYPE_CHECKING:
+    from nd7core.attribution import Verdict
+
+MAX_LINE = 64 << 20
+"""Bytes of one line of --jsonl; a longer one is an error, and is passed over without being kept."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--command", default="", metavar="TEXT", help="what was run; it tells what paths mean")
+    parser.add_argument("--exit", type=int, metavar="N", help="its exit status")
+    parser.add_argument("--tool", default="Bash", metavar="NAME", help="Bash, Write, Edit, Read, ... or assistant")
+    parser.add_argument("--platform", choices=("linux", "macos"), help="whose kernel (this one's)")
+    parser.add_argument("--project", metavar="DIR", help="the session's project (the current directory)")
+    parser.add_argument("--home", metavar="DIR", help="the home directory (yours)")
+    parser.add_argument("--grant", action="append", default=[], metavar="PATH", help="something granted; repeatable")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    form.add_argument("--jsonl", action="store_true", help="one JSON object a line, in and out")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.jsonl:
+        return _lines(sys.stdin.buffer)
+    from nd7core.attribution import explain
+    from nd7core.denial import as_fields
+
+    verdict = explain(_failure(arguments), look=_look(arguments))
+    if arguments.json:
+        print(json.dumps(as_fields(verdict)))
+    else:
+        sys.stdout.write(shown(verdict))
+    return 0
+
+
+def _failure(arguments: argparse.Namespace) -> Any:
+    from nd7core.attribution import Failure, platform_named
+    from nd7core.paths import canonical, places
+
+    home = arguments.home or places().home
+    try:
+        project = canonical(arguments.project or os.getcwd())
+    except OSError as error:
+        raise Nd7Error(f"cannot tell the project: {error.strerror}", hint="name it with --project DIR") from None
+    if sys.stdin.isatty():
+        sys.stderr.write("nd7: reading what the command printed from the terminal; end with Ctrl-D\n")
+    output = sys.stdin.buffer.read(MAX_LINE).decode("utf-8", "surrogateescape")
+    return Failure(
+        platform=platform_named(arguments.platform or sys.platform),
+        tool=arguments.tool,
+        command=arguments.command,
+        exit_code=arguments.exit,
+        output=output,
+        cwd=project,
+        project=project,
+        home=home,
+        grants=tuple(canonical(path) for path in arguments.grant),
+    )
+
+
+def _look(arguments: argparse.Namespace) -> Any:
+    """The real files, unless another system's or another person's failure is asked about."""
+    from nd7core.attribution import FileLook, platform_named
+
+    mine = arguments.platform is None or platform_named(arguments.platform) == platform_named(sys.platform)
+    return FileLook() if mine and arguments.home is None else None
+
+
+def _read(stream: BinaryIO) -> Iterator[bytes | None]:
+    """The lines of a stream; None for one that is too long."""
+    while line := stream.readline(MAX_LINE):
+        if line.endswith(b"\n") or len(line) < MAX_LINE:
+            yield line
+            continue
+        while (rest := stream.readline(1 << 20)) and not rest.endswith(b"\n"):
+            pass
+        yield None
+
+
+def _lines(stream: BinaryIO) -> int:
+    from nd7core.attribution import explain
+    from nd7core.attribution.context import ContextError, from_object
+    from nd7core.denial import as_fields
+
+    failed = 0
+    for number, line in enumerate(_read(stream), start=1):
+        answer: dict[str, Any] = {}
+        try:
+            data = _parsed(line)
+            if isinstance(data, dict) and isinstance(data.get("id"), str | int):
+                answer["id"] = data["id"]
+            answer |= as_fields(explain(from_object(data)))
+        except ContextError as error:
+            failed = 1
+            answer |= {"error": f"line {number}: {error.message}"}
+        sys.stdout.write(json.dumps(answer) + "\n")
+    return failed
+
+
+def _parsed(line: bytes | None) -> object:
+    from nd7core.attribution.context import ContextError
+
+    if line is None:
+        raise ContextError(f"longer than {MAX_LINE >> 20} MB")
+    try:
+        return json.loads(line.decode("utf-8", "surrogateescape"))
+    except RecursionError:
+        raise ContextError("nested too deeply") from None
+    except ValueError:
+        raise ContextError("not JSON") from None
+
+
+_WHO = {
+    "kernel": "refused by the kernel, under the session's policy",
+    "nd7-exec": "refused by nd7-exec; nothing was run",
+    "model": "a report of the agent's, nothing more",
+    "none": "not a denial of nd7's",
+}
+_OWNERS = {
+    "permissions": "ordinary permissions",
+    "agent": "the agent's own rules",
+    "person": "the person",
+    "remote": "another machine or service",
+    "program": "the program itself",
+    "sandbox": "another sandbox",
+}
+
+
+def shown(verdict: Verdict) -> str:
+    """A verdict for a person, a line for each thing, everything through `safe`."""
+    from nd7core.text import safe, safe_path
+
+    rows = [("source", f"{verdict.source}: {_WHO[verdict.source]}")]
+    if verdict.owner:
+        rows.append(("whose", _OWNERS.get(verdict.owner, verdict.owner)))
+    rows.append(("evidence", verdict.evidence))
+    if verdict.target:
+        rows.append(("refused", f"{verdict.operation}  {safe_path(verdict.target)}"))
+    if len(verdict.targets) > 1:
+        rows += [("also", safe_path(target)) for target in verdict.targets[1:6]]
+    rows.append(("why", safe(verdict.reason)))
+    if verdict.contradiction:
+        rows.append(("but", safe(verdict.contradiction)))
+    remedy = {
+        "grant": f"nd7 allow {safe_path(verdict.grant)}" if verdict.grant else "grant the path it writes to",
+        "restart-wider": "restart the session wider",
+        "cannot-grant": "cannot be granted",
+        "not-nd7": "not nd7's to mend",
+    }[verdict.remedy]
+    rows.append(("remedy", remedy))
+    if verdict.line:
+        rows.append(("rests on", safe(verdict.line, 300)))
+    return "".join(f"{name:>9}  {text}\n" for name, text in rows)

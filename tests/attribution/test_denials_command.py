@@ -1,0 +1,102 @@
+"""`nd7 denials`: every log under the state directory, damaged ones too."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nd7core.audit.log import Log, log_directory
+from nd7core.errors import Nd7Error
+from nd7core.paths import Places
+from nd7tui.commands import denials as command
+
+HOME = "/home/ada"  # of the sessions on record; the state directory is a temporary one
+PROJECT = f"{HOME}/kiln"
+
+
+def write(state: Path, session: str, *frames: tuple[str, dict[str, Any]]) -> Path:
+    directory = log_directory(str(state), session)
+    log = Log(directory)
+    for kind, body in frames:
+        log.append(kind, body, source="intent:claude-code")
+    return Path(directory)
+
+
+def call(identifier: str, text: str, output: str, code: int = 1) -> tuple[tuple[str, dict[str, Any]], ...]:
+    common = {"cwd": PROJECT, "transcript_path": "", "hook_event_name": "PreToolUse"}
+    told = {"tool_use_id": identifier, "tool_name": "Bash", "tool_input": {"command": text}}
+    end = {**common, "hook_event_name": "PostToolUseFailure"}
+    return (
+        ("tool_call", {**common, **told}),
+        ("tool_result", {**end, **told, "tool_response": f"Exit code {code}\n{output}", "ok": False}),
+    )
+
+
+@pytest.fixture
+def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    home = tmp_path / "home"
+    (home / ".nd7" / "sessions").mkdir(parents=True, mode=0o700)
+    (home / ".nd7").chmod(0o700)
+    state = home / ".local" / "state" / "nd7"
+    made = Places(HOME, str(home / ".nd7"), str(home / ".nd7" / "sessions"), str(state))
+    monkeypatch.setattr("nd7core.paths.places", lambda environ=os.environ: made)
+    return made
+
+
+def run(capsys: pytest.CaptureFixture[str], *, session: str | None = None, **flags: bool) -> tuple[str, str]:
+    flags = {"all": False, "json": True, **flags}
+    assert command.run(argparse.Namespace(session=session, **flags)) == 0
+    said = capsys.readouterr()
+    return said.out, said.err
+
+
+OUT = "/home/ada/notes/x"
+REFUSED = f"touch: cannot touch '{OUT}': Permission denied"
+
+
+def test_each_denial_of_every_session(where: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    state = Path(where.state)
+    write(
+        state, "one", *call("a", f"touch {OUT}", REFUSED), *call("b", f"touch {OUT}", REFUSED), *call("c", "false", "")
+    )
+    write(state, "two", *call("d", "cat ~/.ssh/id", "cat: /home/ada/.ssh/id: Permission denied"))
+    out, _ = run(capsys)
+    rows = [json.loads(text) for text in out.splitlines()]
+    assert sorted((row["session"], row["target"], row["count"]) for row in rows) == [
+        ("one", OUT, 2),
+        ("two", "/home/ada/.ssh/id", 1),
+    ]
+    out, _ = run(capsys, session="two")
+    assert [json.loads(text)["session"] for text in out.splitlines()] == ["two"]
+    out, _ = run(capsys, session="one", all=True)
+    assert len(out.splitlines()) == 2
+
+
+def test_damage_is_told_and_the_rest_is_read(where: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = write(Path(where.state), "one", *call("a", f"touch {OUT}", REFUSED))
+    log = directory / "events.ndjson"
+    log.write_bytes(b"not a frame\n" + log.read_bytes() + b"\xff\xfe torn")
+    out, err = run(capsys)
+    assert json.loads(out)["target"] == OUT
+    assert "damaged" in err
+
+
+def test_for_a_person_and_with_nothing(where: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, json=False)[0] == "nothing was refused\n"
+    write(Path(where.state), "one", *call("a", f"touch {OUT}\x1b[2J", REFUSED))
+    out, _ = run(capsys, json=False)
+    assert "kernel" in out and OUT in out and "\x1b" not in out
+
+
+def test_an_unknown_session_is_an_error_and_a_link_is_not_followed(where: Places, tmp_path: Path) -> None:
+    with pytest.raises(Nd7Error):
+        command.run(argparse.Namespace(session="none", all=False, json=True))
+    sessions = Path(where.state) / "sessions"
+    sessions.mkdir(parents=True)
+    (sessions / "link").symlink_to(tmp_path)
+    assert list(command.chosen(where, None)) == []
