@@ -24,6 +24,7 @@ from nd7core.audit.log import EVENTS
 from nd7core.audit.tail import FileFollower
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
+from nd7core.record import Record
 from nd7tui.model import Batch, Row
 from nd7tui.roster import roster
 from nd7tui.tracker import Track
@@ -184,6 +185,13 @@ class Ingest:
             record = records.get(track.nd7_session) if track.nd7_session is not None else None
             self._add(track.under(record))
 
+    def _record_of(self, pid: int, ts: int) -> Record | None:
+        """The record of a live session; a pid alone proves nothing, so not of one that started after `ts`."""
+        for session in self._live:
+            if session.pid == pid and session.record is not None and session.record.started <= ts:
+                return session.record
+        return None
+
     def _list_logs(self, *, first: bool = False) -> None:
         """Logs that have appeared; at the first time the latest ones."""
         try:
@@ -213,7 +221,8 @@ class Ingest:
             with contextlib.suppress(OSError, ValueError):
                 if stat.S_ISDIR(os.lstat(directory).st_mode):
                     follower = FileFollower(os.path.join(directory, EVENTS), session_id)
-                    track = self._tracks[session_id] = Track(session_id, follower, self.places.home)
+                    track = Track(session_id, follower, self.places.home, self._record_of)
+                    self._tracks[session_id] = track
         return track
 
     def _read_all(self) -> None:

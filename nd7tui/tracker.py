@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +23,9 @@ from nd7tui.model import COMMAND_LIMIT, OUTPUT_LIMIT, Row
 class Track:
     """What one log has told so far.
 
+    Args:
+        find: the record of the live session with a pid that a frame of a time can belong to, or None.
+
     Attributes:
         key: of the session that it belongs to, as the roster sees it.
         nd7_session: pid of the `nd7 run` that it names, or None.
@@ -30,8 +34,15 @@ class Track:
         changed: grows with each frame, over all logs; the order in which they were written.
     """
 
-    def __init__(self, session_id: str, follower: FileFollower, home: str) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        follower: FileFollower,
+        home: str,
+        find: Callable[[int, int], Record | None] = lambda pid, ts: None,
+    ) -> None:
         self.session_id = session_id
+        self._find = find
         self.follower = follower
         self.home = home
         self.key = f"log:{session_id}"
@@ -71,6 +82,9 @@ class Track:
             self._forget()
         self._about(frame)
         rows: list[Row] = []
+        if self.record is None and self.nd7_session is not None:
+            # Before the first row: without its session's rules a refusal would be judged by the usual ones.
+            rows += self.under(self._find(self.nd7_session, frame.ts))
         for event in self._pairing.feed(frame):
             self._state(event)
             rows += self._rows(self._denials.feed(event, self.record))
