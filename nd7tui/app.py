@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +22,8 @@ from nd7tui import keys, theme
 from nd7tui.crash import Mortal
 from nd7tui.line import LastFilter
 from nd7tui.messages import Arrived, Finished, OutlookReady, StoreChanged
-from nd7tui.model import Deed, Row, SessionRow
+from nd7tui.model import Deed, Row
+from nd7tui.outside import Outside
 from nd7tui.screens.dashboard import Main
 from nd7tui.screens.page import Page
 from nd7tui.store import Store
@@ -38,7 +37,7 @@ SAID_SECONDS = 8.0
 OUTLOOKS_KEPT = 500
 
 
-class Dashboard(Mortal):
+class Dashboard(Outside, Mortal):
     """`nd7 tui`.
 
     Args:
@@ -260,9 +259,9 @@ class Dashboard(Mortal):
     def _finished(self, message: Finished) -> None:
         done = message.done
         if done.asks and done.wish is not None:
-            from nd7tui.screens.ask import Ask
+            from nd7tui.deeds import ask
 
-            self.push_screen(Ask(done.wish, done.asks))
+            self.push_screen(ask(self, done.wish, done.asks))
             return
         self.did(done.deed)
         self.say(("" if done.ok else "not done: ") + done.said, "good" if done.ok else "bad")
@@ -276,29 +275,3 @@ class Dashboard(Mortal):
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             self.say(error.message if isinstance(error, Nd7Error) else f"nd7 failed at it: {error!r}", "bad")
-
-    # -- other programs -------------------------------------------------------------------------------------------
-
-    async def attach(self, session: SessionRow) -> None:
-        """Put this terminal on a session's screen; reading goes on meanwhile."""
-        await self.outside([sys.executable, "-P", "-m", "nd7tui.cli", "attach", str(session.pid)])
-
-    async def outside(self, command: list[str]) -> None:
-        """Run a program in the real terminal and come back."""
-        from textual.app import SuspendNotSupported
-
-        try:
-            with self.suspend():
-                process = await asyncio.create_subprocess_exec(*command)
-                status = await process.wait()
-        except SuspendNotSupported:
-            self.say("this terminal cannot be handed over; use nd7 attach in another one", "warn")
-            return
-        except OSError as error:
-            self.say(f"{command[0]}: {error.strerror or error}", "bad")
-            return
-        self.say("back from the session" if not status else f"attach ended with status {status}", "dim")
-
-    def restart(self, session: SessionRow) -> None:
-        """Restart a session under a floor that has its grants."""
-        self.say("restart is not there yet", "warn")

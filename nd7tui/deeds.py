@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from nd7core import grants, sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical
 from nd7core.record import Grant, Scope
 from nd7tui.model import Deed
+
+if TYPE_CHECKING:
+    from nd7tui.app import Dashboard
+    from nd7tui.screens.ask import Ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +99,19 @@ def take_back(places: Places, pid: int, path: str) -> Done:
         return Done("take-back", False, message, Deed(now, "take back", line, message, False))
     said = "taken back; the next Bash command is without it" + (f". {change.note}" if change.note else "")
     return Done("take-back", True, f"{change.path}: {said}", Deed(now, "take back", change.command or line, said))
+
+
+def ask(dash: Dashboard, wish: Wish, dangers: tuple[str, ...]) -> Ask:
+    """The screen that asks before a dangerous grant."""
+    from nd7tui.look import short_path
+    from nd7tui.screens.ask import Ask
+
+    sure = replace(wish, force=True)
+    return Ask(
+        "This grant opens a way out of the sandbox:",
+        short_path(wish.path, dash.places.home),
+        dangers,
+        command(sure),
+        "grant it all the same",
+        partial(dash.wish, sure),
+    )

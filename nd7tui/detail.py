@@ -157,11 +157,14 @@ def _mend(
         found += _key(g, f"asks first, then grants {path} to {who}: {outlook.dangers[0]}", width, "warn", GRANT)
     else:
         text = f"grant {path} to {who}'s next Bash commands"
+        if verdict.remedy == "restart-wider":
+            text += f", which does not reach {row.tool}"
         found += _key(g, text, width, "strong", "screen.press('grant')")
     if not reason and not read_only and row.state in ("open", "repeated") and not tight:
         found += _key(wider, "choose wider or narrower, and for how long", width, "dim", "screen.press('wider')")
     if verdict.remedy == "restart-wider":
-        text = f"restart {who} wider: {row.tool} runs inside the agent, which no grant reaches while it runs"
+        wider = f" with {path} granted" if verdict.grant else ""
+        text = f"restart {who} wider{wider}: {row.tool or 'the agent'} runs inside the agent, which no grant reaches"
         found += _key(again, text, width, "strong", "screen.press('restart')")
     if verdict.remedy == "cannot-grant" and verdict.source != "none":
         found += _key(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 
 from textual.app import ComposeResult
 from textual.binding import Binding
 
 from nd7core.text import safe
-from nd7tui import deeds, keys, look
+from nd7tui import keys
 from nd7tui.line import Line, indented, wrap
 from nd7tui.screens.page import Page
 from nd7tui.widgets.bar import Bar
@@ -16,17 +16,28 @@ from nd7tui.widgets.textpane import TextPane
 
 
 class Ask(Page):
-    """Yes does it; every other way out does nothing."""
+    """Yes does it; every other way out does nothing.
+
+    Args:
+        head: what is asked, one sentence.
+        subject: what it is about: a path, a session.
+        dangers: what speaks against it, one phrase each.
+        same: the command line that does the same.
+        yes: what `Y` says.
+        then: does it.
+    """
 
     NAME = "ask"
     TITLE_WORD = "are you sure?"
     BINDINGS = [*keys.bindings("ask"), Binding("Y", "yes", "yes", show=False)]
     LINE = ("back", "help")
 
-    def __init__(self, wish: deeds.Wish, dangers: tuple[str, ...]) -> None:
+    def __init__(
+        self, head: str, subject: str, dangers: tuple[str, ...], same: str, yes: str, then: Callable[[], object]
+    ) -> None:
         super().__init__()
-        self.wish = wish
-        self.dangers = dangers
+        self.head, self.subject, self.dangers, self.same, self.yes = head, subject, dangers, same, yes
+        self._then = then
 
     def compose(self) -> ComposeResult:
         yield Bar(self.top_line, id="top")
@@ -36,26 +47,19 @@ class Ask(Page):
     def on_mount(self) -> None:
         self.query_one(TextPane).focus()
 
-    def crumbs(self) -> list[str]:
-        return ["nd7", "grant", "are you sure?"]
-
     def _text(self, width: int) -> list[Line]:
         inner = width - 4
-        found = [Line(), Line().gap(2).put(safe("This grant opens a way out of the sandbox:"), "bad"), Line()]
-        found += indented(wrap(safe(look.short_path(self.wish.path, self.dash.places.home)), inner), 2, "path")
+        found = [Line(), *indented(wrap(safe(self.head), inner), 2, "bad"), Line()]
+        found += indented(wrap(safe(self.subject), inner), 2, "path")
         found.append(Line())
         for danger in self.dangers:
             found += indented(wrap(safe("▸ " + danger, 600), inner), 2, "text")
-        same = "The same from a shell: " + deeds.command(replace(self.wish, force=True))
-        found += [Line(), *indented(wrap(safe(same), inner), 2, "dim"), Line()]
-        for cap, text, do in (
-            ("Y", "grant it all the same", "screen.yes"),
-            ("Esc", "leave it", "screen.press('back')"),
-        ):
+        found += [Line(), *indented(wrap(safe("The same from a shell: " + self.same), inner), 2, "dim"), Line()]
+        for cap, text, do in (("Y", self.yes, "screen.yes"), ("Esc", "leave it", "screen.press('back')")):
             found.append(Line().gap(2).put(safe(cap), "key", cells=5, do=do).put(safe(text), do=do))
         return found
 
     def action_yes(self) -> None:
         """`Y`, a capital, so that no key that is held down or typed ahead says it."""
         self.dismiss()
-        self.dash.wish(replace(self.wish, force=True))
+        self._then()

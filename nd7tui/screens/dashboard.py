@@ -15,6 +15,7 @@ from nd7tui.line import Line
 from nd7tui.messages import Opened, OutlookReady, Paused, Picked, StoreChanged
 from nd7tui.model import Row, SessionRow
 from nd7tui.outlook import why_not as row_why_not
+from nd7tui.outside import why_not_restart
 from nd7tui.screens.page import Page
 from nd7tui.widgets.bar import Bar
 from nd7tui.widgets.card import pane_title, session_card, switches
@@ -272,8 +273,7 @@ class Main(Page):
                 else "this is the first screen; q leaves"
             )
         if key == "restart":
-            session = self.session
-            return "no session is selected" if session is None else "" if session.live else "the session has ended"
+            return why_not_restart(self.session)
         if key == "profile":
             session = self.session
             return "" if session is not None and session.directory else "select a session that runs"
@@ -400,7 +400,7 @@ class Main(Page):
     def do_restart(self) -> None:
         """`r`."""
         if self.session is not None:
-            self.dash.restart(self.session)
+            self.dash.restart(self.session, self.row)
 
     def do_back(self) -> None:
         """Esc: the filter, then the session, then the pane."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +25,6 @@ from nd7tui.widgets.bar import Bar
 if TYPE_CHECKING:
     from nd7tui.deeds import Done
 
-START_SECONDS = 30.0
 FIELDS = ("agent", "project", "prompt", "name")
 ABOUT = {
     "agent": "the program to run: claude, or any other",
@@ -181,21 +178,9 @@ class Launch(Page):
 
 
 def launch(wanted: Start) -> Done:
-    """Start it, in a worker.  The session is a child of nobody here: it lives on when the dashboard goes."""
+    """Start it, in a worker."""
     from nd7tui.deeds import Done
+    from nd7tui.starting import start
 
-    now = time.time_ns()
-    command = [sys.executable, "-P", "-m", "nd7tui.cli", *wanted.words()]
-    try:
-        ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=START_SECONDS, start_new_session=True
-        )
-    except subprocess.TimeoutExpired:
-        said, ok = f"it did not come up within {START_SECONDS:.0f} s", False
-    except OSError as error:
-        said, ok = str(error), False
-    else:
-        lines = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        ok = ended.returncode == 0
-        said = lines[-1] if lines else "started" if ok else f"it ended with status {ended.returncode}"
-    return Done("other", ok, said, Deed(now, "start", wanted.command(), said, ok))
+    ok, said = start(wanted.words())
+    return Done("other", ok, said, Deed(time.time_ns(), "start", wanted.command(), said, ok))

@@ -10,6 +10,7 @@ from nd7tui.line import Line
 from nd7tui.messages import OutlookReady, StoreChanged
 from nd7tui.model import Row
 from nd7tui.outlook import why_not as row_why_not
+from nd7tui.outside import why_not_restart
 from nd7tui.screens.page import Page
 from nd7tui.widgets.bar import Bar
 from nd7tui.widgets.textpane import TextPane
@@ -78,8 +79,7 @@ class Moment(Page):
         if key == "undo":
             return "" if self.dash.store.last_grant() else "no session has a grant to take back"
         if key == "restart":
-            session = self.dash.store.session_of(row)
-            return "" if session is not None and session.live else "the session has ended"
+            return why_not_restart(self.dash.store.session_of(row))
         return ""
 
     def do_grant(self) -> None:
@@ -109,4 +109,4 @@ class Moment(Page):
         """`r`."""
         session = self.dash.store.session_of(self.row) if self.row else None
         if session is not None:
-            self.dash.restart(session)
+            self.dash.restart(session, self.row)

@@ -1,0 +1,86 @@
+"""What the dashboard does to whole sessions: hand the terminal over to one, end one and bring it back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from textual.app import App
+
+from nd7tui.model import Row, SessionRow
+
+if TYPE_CHECKING:
+    from nd7tui.app import Dashboard
+
+
+def why_not_restart(session: SessionRow | None) -> str:
+    """Why `r` cannot restart a session, or ""."""
+    if session is None:
+        return "no session is selected"
+    if not session.live:
+        return "the session has ended; nd7 run claude --resume brings it back"
+    if session.agent != "claude":
+        return "only Claude Code can come back to its conversation"
+    if not session.session_ids:
+        return "the agent has not told its session's id yet"
+    return ""
+
+
+class Outside(App[None]):
+    """The part of the dashboard that deals with other programs."""
+
+    @property
+    def _dash(self) -> Dashboard:
+        return cast("Dashboard", self)
+
+    async def attach(self, session: SessionRow) -> None:
+        """Put this terminal on a session's screen; reading goes on meanwhile."""
+        await self.outside([sys.executable, "-m", "nd7tui.cli", "attach", str(session.pid)])
+
+    async def outside(self, command: list[str]) -> None:
+        """Run a program in the real terminal and come back."""
+        from textual.app import SuspendNotSupported
+
+        said = self._dash.say
+        try:
+            with self.suspend():
+                process = await asyncio.create_subprocess_exec(*command)
+                status = await process.wait()
+        except SuspendNotSupported:
+            said("this terminal cannot be handed over; use nd7 attach in another one", "warn")
+            return
+        except OSError as error:
+            said(f"{command[0]}: {error.strerror or error}", "bad")
+            return
+        said("back from the session" if not status else f"attach ended with status {status}", "dim")
+
+    def restart(self, session: SessionRow, row: Row | None = None) -> None:
+        """Restart a session under a floor that has its grants; for a row that needs it, with its grant.
+
+        A session that is at work is asked about: what it does now is broken off.
+        """
+        from nd7tui.restart import Again
+        from nd7tui.screens.ask import Ask
+
+        if session.pid is None:
+            return
+        again = Again(session.pid)
+        if row is not None and row.verdict.remedy == "restart-wider" and row.verdict.grant:
+            again = Again(session.pid, row.verdict.grant, row.id)
+        then = partial(self._restart, session, again)
+        if session.activity != "working":
+            then()
+            return
+        dangers = ("It is at work: what it does now is broken off, and its background commands end.",)
+        same = f"kill {session.pid} && nd7 run --detach {session.agent} --resume {session.session_ids[-1]}"
+        self.push_screen(
+            Ask("This ends the session and brings it back:", session.name, dangers, same, "restart it", then)
+        )
+
+    def _restart(self, session: SessionRow, again: object) -> None:
+        from nd7tui.restart import Again, restart
+
+        self._dash.say(f"{session.name} ends and comes back …", "dim")
+        self._dash.do(partial(restart, self._dash.places, cast(Again, again)))
