@@ -30,7 +30,9 @@ HOOK_SECONDS = 4.0  # claude is blocked while a hook runs; the limit promised to
 USAGE = "usage: nd7-exec -c COMMAND\n"
 GONE = "the session's supervisor is gone"
 RELAYED = (1, 2, 3, 10, 12, 15, 18, 20)  # HUP INT QUIT USR1 USR2 TERM CONT TSTP on x86-64 and arm64
-MAY_BE_IGNORED = (1, 2, 3, 15, 20, 21, 22)  # what nohup, trap '' and & leave ignored in a child
+# What nohup, trap '' and & leave ignored in a child.  Not KILL and STOP, and not PIPE and XFSZ, which Python itself
+# ignores at its start, so that nobody can tell any more what they were.
+MAY_BE_IGNORED = tuple(number for number in range(1, 32) if number not in (9, 13, 19, 25))
 
 
 def fail(reason: str) -> "NoReturn":
@@ -77,7 +79,8 @@ def run_command(command: bytes) -> "NoReturn":
             ignored |= 1 << number
     numbers = (present, umask, ignored, len(command))
     body = b"".join([n.to_bytes(4, "little") for n in numbers]) + command
-    body += b"\0".join([name + b"=" + value for name, value in posix.environ.items()])
+    # No shell keeps a variable without a name, and no exec from Python takes one.
+    body += b"\0".join([name + b"=" + value for name, value in posix.environ.items() if name])
     rights = b"".join([fd.to_bytes(4, sys.byteorder) for fd in fds])
     try:
         connection.sendmsg(
@@ -163,6 +166,7 @@ def run_here(shell: bytes, command: bytes) -> "NoReturn":
     for number in (13, 25):  # SIGPIPE and SIGXFSZ: Python ignores them, and an exec would hand that on
         _signal.signal(number, _signal.SIG_DFL)
     try:
+        posix.environ.pop(b"", None)
         posix.execve(shell, [shell, b"-c", command], posix.environ)
     except OSError as error:
         fail("exec " + shell.decode("utf-8", "surrogateescape") + ": " + posix.strerror(error.errno or 0))

@@ -248,13 +248,14 @@ class Host:
 
     def end(self, status: int | None) -> None:
         """The session is over, or (None) begins again: say so to all, and close."""
+        # First of all: who is told of a new beginning must not connect to what is about to be closed.
+        self.loop.forget(self.listener.fileno())
+        self.listener.close()
         for client in list(self.clients):
             client.connection.setblocking(True)
             client.connection.settimeout(1.0)
             client.send(*((b"R", b"") if status is None else (b"X", str(status).encode())))
             self.drop(client)
-        self.loop.forget(self.listener.fileno())
-        self.listener.close()
 
 
 def bind(listener: socket.socket, directory: str) -> None:

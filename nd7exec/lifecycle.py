@@ -180,7 +180,7 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
     launch = agents.Launch(
         program=program,
         argv=wish.program,
-        environ=dict(environ),
+        environ={name: value for name, value in environ.items() if name},  # no exec takes one without a name
         project=project,
         home=places.home,
         tmp=tmp,

@@ -35,6 +35,10 @@ from nd7exec.lifecycle import Session
 from nd7exec.wire import Link
 
 LARGEST_PAYLOAD = 64 << 20
+# Any process of the session may send payloads, as many as it likes at once.  An agent's hooks are a few, and small.
+MOST_PAYLOADS = 256
+MOST_TOGETHER = 96 << 20
+SMALL_PAYLOAD = 1 << 20  # one up to here is read on, however much the others are
 PAYLOAD_SECONDS = 10.0
 GRACE_SECONDS = 6.0  # a hook may take 4 s, and the frame of a parallel call be a little behind
 FOLLOW_SECONDS = 0.5
@@ -107,6 +111,7 @@ class Scribe:
         self.granted: dict[str, Grant] = {}
         self.known: list[str] = []
         self.ending = False
+        self.refused = ""
         self.poll = select.poll()
         self._record: tuple[object, Record | None] = (None, None)
         now = self.record_now()
@@ -145,8 +150,11 @@ class Scribe:
             if message.kind == b"P":
                 connection = socket.socket(fileno=message.fds.pop(0))
                 connection.setblocking(False)
-                self.payloads[connection.fileno()] = Payload(connection, int(message.body), time.monotonic())
+                payload = Payload(connection, int(message.body), time.monotonic())
+                self.payloads[connection.fileno()] = payload
                 self.poll.register(connection, select.POLLIN)
+                if len(self.payloads) > MOST_PAYLOADS:
+                    self.refuse(payload, f"more than {MOST_PAYLOADS} hooks' payloads at once")
             elif message.kind == b"c":
                 started, by_agent, text = message.body.split(b" ", 2)
                 if by_agent == b"1":
@@ -172,9 +180,11 @@ class Scribe:
         except OSError:
             part = b""
         payload.data += part
-        if len(payload.data) > LARGEST_PAYLOAD:
-            self.lost(f"a hook's payload is larger than {LARGEST_PAYLOAD >> 20} MB")
-            self.answer(payload, b"Ethe payload is larger than 64 MB")
+        size = len(payload.data)
+        if size > LARGEST_PAYLOAD:
+            self.refuse(payload, f"a hook's payload is larger than {LARGEST_PAYLOAD >> 20} MB")
+        elif size > SMALL_PAYLOAD and sum(len(other.data) for other in self.payloads.values()) > MOST_TOGETHER:
+            self.refuse(payload, f"the hooks' payloads are larger than {MOST_TOGETHER >> 20} MB together")
         elif not part:
             self.answer(payload, self.record(bytes(payload.data), payload.ts))
 
@@ -217,6 +227,13 @@ class Scribe:
             reason = error.message if isinstance(error, Nd7Error) else error.strerror or str(error)
             self.link.send(b"!", f"the audit log cannot be written: {reason}".encode("utf-8", "backslashreplace"))
 
+    def refuse(self, payload: Payload, why: str) -> None:
+        """A payload that is not recorded: its sender is told, and the log, where many in a row are one gap."""
+        self.answer(payload, b"E" + why.encode())
+        if why != self.refused:
+            self.refused = why
+            self.lost(why)
+
     def lost(self, why: str) -> None:
         """Something is missing in the log: say so in it; `tick` counts it in the record."""
         self.note("nd7:hooks", "gap", json.dumps({"text": why}).encode())
@@ -241,14 +258,14 @@ class Scribe:
             self.update(lambda r: replace(r, grants=r.granted(now)))
 
     def tick(self) -> None:
+        self.refused = ""
         self.expire()
         for text in self.gaps.missing(time.monotonic()):
             shown = text[-200:].decode("utf-8", "replace")
             self.lost(f"a command ran of which no hook told: {shown}")
         for payload in list(self.payloads.values()):
             if payload.began + PAYLOAD_SECONDS < time.monotonic():
-                self.lost("a hook's payload never ended")
-                self.answer(payload, b"Ethe payload never ended")
+                self.refuse(payload, "a hook's payload never ended")
         try:
             self.recorder.follow_transcripts()
         except (Nd7Error, OSError) as error:

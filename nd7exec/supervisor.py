@@ -44,6 +44,7 @@ from nd7exec.screen import LocalScreen
 from nd7exec.terminal import DEFAULT_SIZE, OuterTerminal, set_size
 from nd7exec.wire import Link
 
+MAY_BE_IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 GRACE_SECONDS = 5.0  # between a signal that asks the agent to end and the one that does
 END_SECONDS = 8.0
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
@@ -126,8 +127,11 @@ class Supervisor:
         self.floor = replace(floor, private=self.session.private)
         prctl.set_subreaper()
         signal.set_wakeup_fd(self.wakeup_end, warn_on_full_buffer=False)
+        # What nohup or a script's `&` has had ignored stays so, for this process and for the agent.
+        ignored = frozenset(number for number in MAY_BE_IGNORED if signal.getsignal(number) == signal.SIG_IGN)
         for number in HANDLED:
-            signal.signal(number, _noted)
+            if number not in ignored:
+                signal.signal(number, _noted)
         for number in (signal.SIGTTOU, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         self.start_scribe()
@@ -144,6 +148,7 @@ class Supervisor:
             taken=taken,
             terminal=self.terminal,
             umask=_umask(),
+            ignored=ignored,
         )
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:  # what is in the buffer would be written by each fork
@@ -173,14 +178,33 @@ class Supervisor:
 
     def start_scribe(self) -> None:
         """Fork the log's writer.  Possible at any time, because this process has one thread."""
+        self.scribe = 0
         ours, theirs = wire.pair()
+        with theirs:
+            try:
+                self.scribe = os.fork()
+            except OSError:
+                ours.close()
+                raise
+            if self.scribe == 0:
+                _as_child(theirs.fileno())
+                scribe.main(Link(theirs), self.places, self.session, self.directory)
         self.to_scribe = Link(ours)
-        self.scribe = os.fork()
-        if self.scribe == 0:
-            _as_child(theirs.fileno())
-            scribe.main(Link(theirs), self.places, self.session, self.directory)
-        theirs.close()
         self.watch(self.to_scribe, self.from_scribe)
+
+    def start_scribe_again(self) -> None:
+        """After its death: where nothing can be forked just now (the user's limit, memory), a second later again."""
+        if self.ended or self.status is not None:
+            return
+        try:
+            self.start_scribe()
+        except OSError as error:
+            if self.scribe_failures == 1:
+                self.say(f"the audit log's writer died and cannot be started: {error.strerror}; trying on")
+            self.scribe_failures += 1
+            self.loop.later(1.0, self.start_scribe_again)
+            return
+        self.note("nd7:hooks", "gap", {"text": "the audit log's writer died and was started again"})
 
     def watch(self, link: Link, read: Callable[[], object]) -> None:
         """Watch a link; for writing too while it has something queued."""
@@ -244,10 +268,8 @@ class Supervisor:
                 self.granted_now(json.loads(message.body))
         if self.to_scribe.closed:
             self.loop.forget(self.to_scribe.fileno())
-            if not self.ended and self.status is None and self.scribe_failures < 5:
-                self.scribe_failures += 1
-                self.start_scribe()
-                self.note("nd7:hooks", "gap", {"text": "the audit log's writer died and was started again"})
+            self.loop.later(self.scribe_failures and 1.0, self.start_scribe_again)
+            self.scribe_failures += 1
 
     def note(self, source: str, kind: str, body: dict[str, object]) -> None:
         """A frame of nd7's own in the session's log."""

@@ -52,6 +52,7 @@ class Plan:
         shell: the absolute path of the shell that runs commands.
         offer, taken: pipes for `confinement.offer`, to and from the supervisor.
         marker: what PreToolUse frames call an agent's own command: the end of AI_AGENT in its environment.
+        ignored: signals that `nd7 run` was started with ignored (nohup, a script's `&`), and so is the agent.
     """
 
     program: str
@@ -65,6 +66,7 @@ class Plan:
     terminal: frozenset[int] = frozenset()
     umask: int = 0o022
     marker: bytes = b"_agent"
+    ignored: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -159,6 +161,8 @@ class Zygote:
                 if source is not None:
                     os.dup2(source, fd)
             defaults()
+            for number in plan.ignored:
+                signal.signal(number, signal.SIG_IGN)
             os.umask(plan.umask)
             os.chdir(plan.cwd)
             if self.floor is None:
@@ -248,7 +252,7 @@ class Zygote:
         if len(command.fds) != len(wanted) + 1 or 24 + size > len(data):
             raise ValueError("apply session policy: the request is damaged")
         text, environ = bytes(data[24 : 24 + size]), bytes(data[24 + size : 8 + length])
-        variables = dict(item.partition(b"=")[::2] for item in environ.split(b"\0") if b"=" in item)
+        variables = dict(item.partition(b"=")[::2] for item in environ.split(b"\0") if b"=" in item[1:])
         if self.ruleset is None:
             raise ValueError("apply session policy: no ruleset")
         try:

@@ -132,3 +132,50 @@ def test_nothing_confined_reaches_the_holder(world: World):
     code = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{SESSIONS}/{pid}/attach.sock')"
     done = world.run(["nd7", "run", "/usr/bin/python3", "-Ic", code])
     assert done.code == 1 and "PermissionError" in done.err
+
+
+AGENT = """#!/bin/bash
+# An agent that can be resumed: says what it was started with, tells its session by a hook, and ends when it is told.
+trap 'echo bye; exit 0' TERM
+id=0a1b2c3d-0000-4000-8000-000000000009
+source=startup; [[ $* == *--resume* ]] && source=resume
+printf '{"session_id":"%s","transcript_path":"/x","cwd":"/x","hook_event_name":"SessionStart","source":"%s"}' \\
+    $id $source | ~/.local/state/nd7/bin/nd7-record
+for word; do [[ $word == --resume ]] && echo resumed; done
+echo x 2>/dev/null > ~/extra/by-agent && echo wide || echo narrow
+while read -r line; do eval "$line"; done
+"""
+
+
+def test_a_restart_in_place_keeps_pid_and_terminal_and_has_the_grants_in_its_floor(world: World):
+    world.mkdir("/home/dev/extra")
+    world.write("/home/dev/bin/claude", AGENT, 0o755)
+    world.mkdir("/home/dev/bin")
+    environ = {"PATH": f"/home/dev/bin:{world.files}/bin:/usr/bin:/bin"}
+    done = world.run(["nd7", "run", "--detach", "claude", "a prompt"], env=environ)
+    assert done.code == 0, done.err
+    pid = int(done.out)
+    screen = world.terminal(["nd7", "attach"], size=(100, 30))
+    screen.wait_for("narrow")
+    world.wait(lambda: '"0a1b2c3d' in world.read(f"{SESSIONS}/{pid}/record.json"))
+    assert world.run(["nd7", "allow", "/home/dev/extra"]).code == 0
+    restart = f"from nd7exec.attach import restart; restart('{SESSIONS}/{pid}')"
+    done = world.run([sys.executable, "-P", "-c", restart])
+    assert done.code == 0, done.err
+    shown = screen.wait_for("wide")
+    assert "resumed" in shown
+    screen.keys("stty size", "Enter")
+    screen.wait_for("30 100")
+    assert [name for name in world.listdir(SESSIONS) if name.isdigit()] == [str(pid)]
+    screen.keys("exit 3", "Enter")
+    screen.wait_for("EXITED 3")
+
+
+def test_what_cannot_be_resumed_is_not_ended(world: World):
+    pid = detached(world, "bash", "--norc", "-i")
+    world.wait(lambda: any(line.startswith("bash --norc") for line in world.processes().values()))
+    restart = f"from nd7exec.attach import restart; restart('{SESSIONS}/{pid}')"
+    done = world.run([sys.executable, "-P", "-c", restart])
+    assert "only an agent that can resume" in done.err
+    time.sleep(0.5)
+    assert world.alive(pid)

@@ -85,7 +85,9 @@ def test_signals_to_the_client_reach_the_command_and_its_kill_ends_all_of_it(wor
 
 
 def test_ignored_signals_stay_ignored(world: World):
-    done = inside(world, "trap '' HUP INT; $X -c 'kill -HUP $$; kill -INT $$; echo alive'")
+    names = "HUP INT QUIT USR1 USR2 ALRM TERM CHLD XCPU"
+    kills = "for name in $NAMES; do kill -$name $$; done; echo alive"
+    done = inside(world, f"export NAMES='{names}'; trap '' $NAMES; $X -c '{kills}'")
     assert done.out == "alive\n"
 
 
@@ -126,6 +128,10 @@ def test_the_longest_argument_and_a_huge_environment(world: World):
 def test_odd_bytes_pass(world: World):
     done = inside(world, "A=$'\\xff\\xfe' $X -c $'printf \"%s\" \"$A\\xfd\"'")
     assert done.out == "\udcff\udcfe\udcfd"
+    done = inside(
+        world, "env =nameless a.b=1 $X -c 'env | grep -e nameless -e a.b'; AI_AGENT=_harness env =x $X -c 'echo a'"
+    )
+    assert (done.code, done.out) == (0, "a.b=1\na\n"), done
 
 
 def test_a_nested_nd7_exec_just_runs_the_shell_and_gets_nothing_more(world: World, session):

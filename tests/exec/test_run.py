@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from world import World
 
 STATE = "/home/dev/.local/state/nd7"
 SESSIONS = "/home/dev/.nd7/sessions"
+NO_SHELL = (sys.executable, "-P", "-m", "nd7tui.cli")  # nd7 without the `sh` that starts it in a world
 
 
 def pids(world: World) -> list[str]:
@@ -149,6 +151,25 @@ def test_the_program_gets_the_signal_first_and_may_end_by_itself(world: World):
     running.terminate()
     assert running.wait(10) == 9
     assert running.stdout.read() == b"bye\n"
+
+
+def test_what_nohup_and_scripts_ignore_stays_ignored(world: World):
+    done = world.run(["sh", "-c", "trap '' HUP INT; exec nd7 run sh -c 'kill -HUP $$; kill -INT $$; echo alive'"])
+    assert (done.code, done.out) == (0, "alive\n"), done.err
+    running = world.start(
+        ["nohup", "nd7", "run", "sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.05; done; echo end"]
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == b"up\n"
+    running.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    world.write("go", "")
+    assert (running.wait(10), running.stdout.read()) == (0, b"end\n")
+
+
+def test_a_variable_without_a_name_is_no_obstacle(world: World):
+    done = world.run(["env", "=x", "ab=c", *NO_SHELL, "run", "env"])
+    assert done.code == 0 and "ab=c" in done.out.split() and "=x" not in done.out.split(), done
 
 
 def test_the_death_of_the_warden_ends_the_session(world: World):
