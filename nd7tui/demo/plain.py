@@ -129,7 +129,7 @@ def play(stage: Stage) -> int:
 def show_recorded(stage: Stage) -> int:
     """Print the recorded session, call by call.  Exit status 0."""
     recorded.play(stage)
-    home = recorded.home()
+    home = recorded.HOME
     teller = Teller(stage, home)
     for frame in teller.frames():
         for event in teller.pairing.feed(frame):

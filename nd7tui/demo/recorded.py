@@ -20,7 +20,7 @@ from nd7tui.demo.stage import Stage
 
 RECORDING = Path(__file__).resolve().parent / "recording"
 EVENTS, HEAD = "events.ndjson", "head"
-HOST = "demo"
+HOST, HOME = "demo", "/home/demo"
 
 
 def frames() -> list[bytes]:
@@ -36,16 +36,10 @@ def session_id() -> str:
     return str(json.loads(frames()[0])["session_id"])
 
 
-def home() -> str:
-    """The recorded home directory, which the paths in the log lie in."""
-    cwd = next(body["cwd"] for body in (json.loads(line)["body"] for line in frames()) if "cwd" in body)
-    return os.path.dirname(str(cwd))
-
-
 def places(stage: Stage) -> Places:
     """The stage's places, with the recorded home as the home: nothing is looked for there."""
     where = stage.places
-    return Places(home(), where.nd7, where.sessions, where.state)
+    return Places(HOME, where.nd7, where.sessions, where.state)
 
 
 def play(stage: Stage, *, pace: float = 0.0, going: Callable[[], bool] = lambda: True) -> None:
@@ -62,8 +56,8 @@ def play(stage: Stage, *, pace: float = 0.0, going: Callable[[], bool] = lambda:
     shutil.copyfile(RECORDING / HEAD, os.path.join(directory, HEAD))
 
 
-def of_host(lines: list[bytes], host: str) -> list[bytes]:
-    """The frames as a machine of another name would have written them: the name is all that is changed."""
+def neutral(lines: list[bytes], home: str) -> list[bytes]:
+    """The frames as another machine would have written them: the host's name and the home are all that is changed."""
     from nd7core.audit import frame
 
     found: list[bytes] = []
@@ -72,28 +66,35 @@ def of_host(lines: list[bytes], host: str) -> list[bytes]:
         if not isinstance(old, frame.Frame):
             raise Nd7Error(f"the log is damaged: {old.reason}")
         before = json.loads(found[-1])["hash"] if found else frame.genesis(old.session_id)
-        new = frame.encode(old.session_id, old.seq, old.ts, host, old.source, old.kind, before, old.body)
+        body = json.loads(json.dumps(old.body).replace(home, HOME))
+        new = frame.encode(old.session_id, old.seq, old.ts, HOST, old.source, old.kind, before, body)
         found.append(new + b"\n")
     return found
 
 
 def make() -> int:
-    """Play a session and keep its log as the recording; returns how many frames it has."""
+    """Play a session with one grant and keep its log as the recording; returns how many frames it has."""
+    from nd7core import grants
     from nd7tui.demo import stage
     from nd7tui.demo.drive import Driver
 
     set_up = stage.make()
-    driver = Driver(set_up, keep=True)
-    driver.waiting = driver.stop
+
+    def grant() -> None:
+        grants.allow(set_up.places, driver.pid, os.path.join(set_up.home, "notes"))
+
+    def tried_again() -> None:
+        if driver.played:
+            driver.stop()
+
+    driver = Driver(set_up, keep=True, told=tried_again, waiting=grant)
     try:
         driver.run()
         driver.process.wait()
         log = Path(set_up.log(), EVENTS).read_bytes()
     finally:
         driver.end()
-    if os.path.basename(set_up.top) != stage.NAME:
-        raise Nd7Error(f"{stage.NAME} was taken, and its name is in the recording", hint="try again")
-    lines = of_host(log.splitlines(), HOST)
+    lines = neutral(log.splitlines(), set_up.home)
     last = json.loads(lines[-1])
     RECORDING.mkdir(exist_ok=True)
     (RECORDING / EVENTS).write_bytes(b"".join(lines))

@@ -138,9 +138,10 @@ def test_the_recorded_session_in_lines(world: World) -> None:
 
 def test_the_recorded_session_in_the_dashboard(world: World) -> None:
     screen = world.terminal(["nd7", "demo", "--recorded"])
-    screen.wait_for(lambda text: re.search(r"▲ kernel +~/notes/releases.txt", text), 60)
+    screen.wait_for(lambda text: re.search(r"▲ kernel +~/notes/releases.txt +□ open", text), 60)
     screen.wait_for(lambda text: re.search(r"◆ nd7-exec ls build", text), 60)
     screen.wait_for(lambda text: re.search(r"○ model +registry.internal:8443", text), 60)
+    screen.wait_for(lambda text: re.search(r"▲ kernel +~/notes/releases.txt +■ proved", text), 60)
     screen.keys("q")
     screen.wait_for("EXITED 0")
     nothing_is_left(world)
