@@ -147,7 +147,7 @@ class Scribe:
 
     def told(self) -> None:
         while message := self.link.receive():
-            if message.kind == b"P":
+            if message.kind == b"P" and message.fds:
                 connection = socket.socket(fileno=message.fds.pop(0))
                 connection.setblocking(False)
                 payload = Payload(connection, int(message.body), time.monotonic())
@@ -260,19 +260,26 @@ class Scribe:
     def tick(self) -> None:
         self.refused = ""
         self.expire()
+        self.follow()
         for text in self.gaps.missing(time.monotonic()):
             shown = text[-200:].decode("utf-8", "replace")
             self.lost(f"a command ran of which no hook told: {shown}")
         for payload in list(self.payloads.values()):
             if payload.began + PAYLOAD_SECONDS < time.monotonic():
                 self.refuse(payload, "a hook's payload never ended")
+        self.tell_grants()
+        self.tell_record()
+
+    def follow(self) -> None:
+        """Take from the transcripts what no hook tells; commands that the person typed with `!` are told of there."""
         try:
-            self.recorder.follow_transcripts()
+            for frame in self.recorder.follow_transcripts():
+                given = frame.body.get("tool_input")
+                if frame.body.get("outcome") == "typed" and isinstance(given, dict):
+                    self.gaps.called(str(given.get("command", "")))
         except (Nd7Error, OSError) as error:
             reason = error.message if isinstance(error, Nd7Error) else error.strerror or str(error)
             self.link.send(b"!", f"a transcript cannot be followed: {reason}".encode("utf-8", "backslashreplace"))
-        self.tell_grants()
-        self.tell_record()
 
     def tell_grants(self) -> None:
         """What was granted and taken back, for the log: the record goes with the session."""

@@ -25,11 +25,15 @@ def test_a_session_on_its_screen(world):
     agent.say(screen, "! echo typed > typed; echo x > ~/out")
     world.wait(lambda: world.exists("typed"))
     assert not world.exists(f"{world.home}/out")
+    typed = world.wait(lambda: [f for f in frames(world) if f["body"].get("outcome") == "typed"])
+    assert typed[0]["body"]["tool_input"]["command"].strip().startswith("echo typed")
     screen.resize(90, 40)
     world.wait(lambda: max(map(len, screen.screen().splitlines())) <= 90)
     screen.keys("C-c", "C-c")
     screen.wait_for("EXITED 0")
     world.wait(lambda: world.listdir(f"{world.home}/.nd7/sessions") == [".lock"])
+    # No hook tells of a typed command, and the transcript does: that is no gap.
+    assert [f["body"]["text"] for f in frames(world) if f["kind"] == "gap"] == []
 
 
 def test_escape_during_a_command_ends_it_and_is_recorded(world):
