@@ -136,7 +136,10 @@ class Broker:
             except Refusal as refusal:
                 self.answer(connection, b"E" + str(refusal).encode("utf-8", "surrogateescape"))
                 return
-            self.link.send(b"X", str(caller).encode(), [connection.fileno()])
+            try:
+                self.link.send(b"X", str(caller).encode(), [connection.fileno()])
+            except OSError as error:
+                self.answer(connection, f"Eapply session policy: {error.strerror}".encode())
 
     def answer(self, connection: socket.socket, data: bytes) -> None:
         """Say something short to a client and be done with it."""

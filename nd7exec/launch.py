@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import NoReturn
 from nd7core import sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, places
-from nd7exec import lifecycle, resume, terminal
+from nd7exec import client, lifecycle, resume, terminal
 from nd7exec.attach import CHORD
 from nd7exec.lifecycle import Session, Wish
 from nd7exec.supervisor import Supervisor
@@ -30,11 +31,33 @@ def run(wish: Wish, environ: dict[str, str]) -> int:
     With `wish.detach` it is the session's start that is waited for: its pid goes to stdout, the rest to stderr.
     """
     where = places(environ)
+    _check_not_inside()
     fds = terminal.terminals()
-    if wish.detach:
-        return _detached(wish, where, environ)
-    sessions.sweep(where)
-    return _run(wish, environ, lambda session: Supervisor(session, where, fds, say), where)
+    try:
+        if wish.detach:
+            return _detached(wish, where, environ)
+        sessions.sweep(where)
+        return _run(wish, environ, lambda session: Supervisor(session, where, fds, say), where)
+    except OSError as error:  # a full disk, a limit: what no check before could see
+        raise Nd7Error(str(error), exit_code=126) from None
+    except Nd7Error as error:
+        if error.exit_code == 1:  # from a part that does not know that it is on the way to a program
+            error.exit_code = 126
+        raise
+
+
+def _check_not_inside() -> None:
+    """Refuse inside a session, where the rendezvous works (or its supervisor is gone).  Raises Nd7Error."""
+    try:
+        client.rendezvous(client.EXEC).close()
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            return
+    raise Nd7Error(
+        "this is inside a session already, and what a session starts is confined as it is",
+        hint="start PROGRAM without nd7, or run this in a terminal of your own",
+        exit_code=126,
+    )
 
 
 def _run(wish: Wish, environ: dict[str, str], make: Callable[[Session], Supervisor], where: Places) -> int:

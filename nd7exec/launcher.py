@@ -91,8 +91,14 @@ def _put(path: str, data: bytes, mode: int) -> None:
         pass
     temporary = f"{path}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-        file.write(data)
-        os.fchmod(file.fileno(), mode)
-        os.fsync(file.fileno())
-    os.rename(temporary, path)
+    with os.fdopen(os.open(temporary, flags, 0o600), "wb", buffering=0) as file:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) or 0 :]
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+            os.rename(temporary, path)
+        except OSError:
+            os.unlink(temporary)  # a full disk would keep it, and its name is needed again
+            raise

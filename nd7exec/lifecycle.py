@@ -64,7 +64,9 @@ def find_program(name: str, environ: Mapping[str, str], cwd: str) -> str:
         path = os.path.join(cwd, name)
         if not os.path.exists(path):
             raise Nd7Error(f"{name}: no such file", hint="check the path of PROGRAM", exit_code=127)
-        if os.path.isdir(path) or not os.access(path, os.X_OK):
+        if os.path.isdir(path):
+            raise Nd7Error(f"{name}: a directory", hint="PROGRAM is a file: nd7 run claude", exit_code=126)
+        if not os.access(path, os.X_OK):
             raise Nd7Error(f"{name}: not executable", hint=f"chmod +x {name}, or name its interpreter", exit_code=126)
         return os.path.normpath(path)
     found = shutil.which(name, path=environ.get("PATH", os.defpath))

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -47,6 +48,7 @@ from nd7exec.wire import Link
 MAY_BE_IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 GRACE_SECONDS = 5.0  # between a signal that asks the agent to end and the one that does
 END_SECONDS = 8.0
+MOST_FILES = 1 << 16  # a thousand commands at once must not run out of descriptors
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 HANDLED = (*FORWARDED, signal.SIGWINCH, signal.SIGCHLD, signal.SIGCONT, signal.SIGTSTP, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -109,6 +111,8 @@ class Supervisor:
             self.start()
             while not self.ended:
                 self.loop.turn()
+        except OSError as error:
+            raise Nd7Error(f"the session was ended: {error.strerror or error}", exit_code=126) from error
         finally:
             self.finish()
         if self.problem:
@@ -134,6 +138,9 @@ class Supervisor:
                 signal.signal(number, _noted)
         for number in (signal.SIGTTOU, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
+        self.open_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = self.open_files[1] if self.open_files[1] != resource.RLIM_INFINITY else MOST_FILES
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, MOST_FILES), self.open_files[1]))
         self.start_scribe()
         self.offered, offer = os.pipe()
         taken, self.take_back = os.pipe()
@@ -148,6 +155,7 @@ class Supervisor:
             taken=taken,
             terminal=self.terminal,
             umask=_umask(),
+            open_files=self.open_files,
             ignored=ignored,
         )
         for stream in (sys.stdout, sys.stderr):
@@ -424,7 +432,9 @@ class Supervisor:
             return
         with connection:
             if kind == RECORD and not self.to_scribe.closed:
-                self.tell(self.to_scribe, b"P", str(time.time_ns()).encode(), (connection.fileno(),))
+                # Should there be no descriptor left, the connection just ends: the hook says so.
+                with contextlib.suppress(OSError):
+                    self.tell(self.to_scribe, b"P", str(time.time_ns()).encode(), (connection.fileno(),))
 
     def refused(self, refusal: confinement.Refusal) -> None:
         """The filter has refused something: an attempt, which the log keeps."""
@@ -488,11 +498,11 @@ class Supervisor:
             record = sessions.load(self.places, self.pid).record
         except Nd7Error as error:
             return error.message
-        if record is None or not record.agent_sessions or record.agent != "claude":
+        if record is None or not record.conversation or record.agent != "claude":
             return "only an agent that can resume its own session can be restarted, once it has begun one"
         if self.ending or not self.agent:
             return "the session is ending"
-        self.again = record.agent_sessions[-1]
+        self.again = record.conversation
         self.stop(signal.SIGTERM)
         return ""
 

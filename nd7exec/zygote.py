@@ -17,6 +17,7 @@ import fcntl
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -50,6 +51,7 @@ class Plan:
         program: the agent's absolute path; argv, environ: what it is started with.
         terminal: which of 0, 1, 2 are to be the session's own terminal; the others are handed over as they are.
         shell: the absolute path of the shell that runs commands.
+        open_files: RLIMIT_NOFILE as the person had it; the zygote's own is raised, for the connections that it holds.
         offer, taken: pipes for `confinement.offer`, to and from the supervisor.
         marker: what PreToolUse frames call an agent's own command: the end of AI_AGENT in its environment.
         ignored: signals that `nd7 run` was started with ignored (nohup, a script's `&`), and so is the agent.
@@ -65,6 +67,7 @@ class Plan:
     taken: int
     terminal: frozenset[int] = frozenset()
     umask: int = 0o022
+    open_files: tuple[int, int] = (1024, 1 << 20)
     marker: bytes = b"_agent"
     ignored: frozenset[int] = frozenset()
 
@@ -164,6 +167,7 @@ class Zygote:
             for number in plan.ignored:
                 signal.signal(number, signal.SIG_IGN)
             os.umask(plan.umask)
+            resource.setrlimit(resource.RLIMIT_NOFILE, plan.open_files)
             os.chdir(plan.cwd)
             if self.floor is None:
                 raise OSError(errno.EINVAL, "no ruleset")
@@ -171,7 +175,13 @@ class Zygote:
         except OSError as error:
             self.give_up(f"nd7: confine {plan.program}: {error.strerror or error}\n", 126)
         try:
-            os.execve(plan.program, list(plan.argv), dict(plan.environ))
+            try:
+                os.execve(plan.program, list(plan.argv), dict(plan.environ))
+            except OSError as error:
+                if error.errno != errno.ENOEXEC:
+                    raise
+                # A script without its #! line: what a shell or execvp(3) would do with it.
+                os.execve("/bin/sh", ["sh", plan.program, *plan.argv[1:]], dict(plan.environ))
         except OSError as error:
             number = 127 if error.errno == errno.ENOENT else 126
             self.give_up(f"nd7: exec {plan.program}: {error.strerror}\n", number)
@@ -289,6 +299,7 @@ class Zygote:
                     os.close(fd)
             os.fchdir(cwd)
             os.umask(umask & 0o777)
+            resource.setrlimit(resource.RLIMIT_NOFILE, self.plan.open_files)
             defaults()
             for number in client.MAY_BE_IGNORED:
                 if ignored >> number & 1:
@@ -378,21 +389,25 @@ class Zygote:
     def told(self) -> None:
         """Everything that the supervisor has said, in order."""
         while message := self.link.receive():
+            # A descriptor that had no room in our table is not there: a connection then ends, and a ruleset that did
+            # not arrive must never leave the one before it in force.
             if message.kind == b"X":
-                self.accept(int(message.body), message.fds[0])
+                if message.fds:
+                    self.accept(int(message.body), message.fds[0])
                 continue
             if message.kind in (b"F", b"R"):
+                new = message.fds[0] if message.fds else None
                 old = self.floor if message.kind == b"F" else self.ruleset
                 if message.kind == b"F":
-                    self.floor = message.fds[0]
+                    self.floor = new
                 else:
-                    self.ruleset = message.fds[0]
+                    self.ruleset = new
                 if old is not None:
                     os.close(old)
                 continue
             if message.kind == b"A":
                 self.start_agent()
-            elif message.kind == b"P":
+            elif message.kind == b"P" and len(message.fds) == 2:
                 self.start_probe(message.body, message.fds[0], message.fds[1])
             for fd in message.fds:
                 os.close(fd)

@@ -66,7 +66,22 @@ def test_a_program_that_is_not_there_or_cannot_be_run(world: World):
     world.write("lost", "#!/nowhere/interpreter\n", 0o755)
     done = world.run(["nd7", "run", "./lost"])
     assert done.code in (126, 127) and "lost: No such file" in done.err
+    done = world.run(["nd7", "run", "/tmp"])
+    assert (done.code, done.err.splitlines()[0]) == (126, "nd7: /tmp: a directory")
     nothing_left(world)
+
+
+def test_a_script_without_its_first_line_runs_as_it_does_elsewhere(world: World):
+    world.write("bare", 'echo "$1"; exit 4\n', 0o755)
+    done = world.run(["nd7", "run", "./bare", "a b"])
+    assert (done.code, done.out) == (4, "a b\n"), done.err
+
+
+def test_a_session_starts_no_session(world: World):
+    script = f"nd7 run true; echo $?; nd7 run --detach true; echo $?; {STATE}/bin/nd7-exec -c 'nd7 run true'; echo $?"
+    done = world.run(["nd7", "run", "sh", "-c", script])
+    assert done.out.split() == ["126"] * 3
+    assert done.err.count("nd7: this is inside a session already") == 3 and "Errno" not in done.err
 
 
 @pytest.mark.parametrize(
