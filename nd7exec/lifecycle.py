@@ -161,6 +161,12 @@ def temporary(environ: Mapping[str, str], places: Places) -> str:
 
 def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
     """Decide everything.  Writes nothing but the launchers below the state directory.  Raises Nd7Error or OSError."""
+    if sys.platform != "linux":
+        raise Nd7Error(
+            "nd7 run confines on Linux only so far",
+            hint="`nd7 tui` shows the sessions and logs of the existing nd7 on this system",
+            exit_code=126,
+        )
     support = confinement.supported()
     if support.abi < 1:
         raise Nd7Error(

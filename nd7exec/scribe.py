@@ -287,10 +287,12 @@ class Scribe:
         if record is None:
             return
         now = {grant.path: grant for grant in record.grants}
-        told = [(path, grant, "grant") for path, grant in now.items() if path not in self.granted]
+        # Taken back and given again between two looks is another grant, although the path is the same.
+        before = {path: grant.created for path, grant in self.granted.items()}
+        told = [(path, grant, "grant") for path, grant in now.items() if before.get(path) != grant.created]
         told += [(path, grant, "take-back") for path, grant in self.granted.items() if path not in now]
         if told:
-            latest = json.dumps(list(now)[-MOST_GRANTS:]).encode()
+            latest = json.dumps([[path, grant.created] for path, grant in now.items()][-MOST_GRANTS:]).encode()
             self.link.send(b"g", latest if len(latest) < wire.LIMIT - 256 else b"[]")
         self.granted = now
         for path, grant, action in told:

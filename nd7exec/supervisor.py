@@ -79,8 +79,8 @@ class Supervisor:
         self.broker: Broker | None = None
         self.host: Host | None = None
         self.canary: Canary | None = None
-        self.granted: dict[str, bool | None] = {}
-        """What is granted, and whether a command was seen to be able to write there."""
+        self.granted: dict[str, tuple[int, bool | None]] = {}
+        """What is granted: since when, and whether a command was seen to be able to write there."""
         self.started: Callable[[], None] = lambda: None
         self.wakeup, self.wakeup_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.agent = 0
@@ -390,9 +390,11 @@ class Supervisor:
             self.notifier.rules = rules
         self.run_canary()
 
-    def granted_now(self, paths: list[str]) -> None:
+    def granted_now(self, grants: list[tuple[str, int]]) -> None:
         """A person has granted something or taken it back: try it at once, not only when the next command comes."""
-        self.granted = {path: self.granted.get(path) for path in paths}
+        known = self.granted
+        self.granted = {path: (created, None) for path, created in grants}
+        self.granted |= {path: known[path] for path, created in grants if known.get(path, (0,))[0] == created}
         if self.broker and not self.broker.gone and not self.ending:
             with contextlib.suppress(Refusal):  # the next command is told why
                 self.broker.refresh()
@@ -416,8 +418,9 @@ class Supervisor:
         found = body(verdict)
         self.note("nd7:canary", "canary", found)
         for path, allowed in verdict.grants.items():
-            if path in self.granted and self.granted[path] is not allowed:
-                self.granted[path] = allowed
+            created, known = self.granted.get(path, (0, allowed))
+            if known is not allowed:
+                self.granted[path] = (created, allowed)
                 self.note("nd7:canary", "proof", {"path": path, "operation": "write", "allowed": allowed})
         self.tell(self.to_scribe, b"u", json.dumps({"canary": found}).encode())
         if verdict.state != "enforcing":
