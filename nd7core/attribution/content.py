@@ -13,6 +13,7 @@ from nd7core.attribution import network, others
 from nd7core.attribution.failure import Failure
 from nd7core.attribution.finding import Finding, names
 from nd7core.attribution.forms import READERS, program_of, shell_script
+from nd7core.attribution.gate import Gate
 from nd7core.attribution.paths import inside, looks_like_path
 from nd7core.attribution.rules import home_of
 from nd7core.attribution.shell import Simple, place
@@ -32,14 +33,20 @@ _LISTERS = names(
 _GIT_SHOWS = names("log diff show blame grep shortlog reflog cat-file ls-files status describe rev-list whatchanged")
 _GH_SHOWS = names("view diff api browse")
 _OWN_OF_GIT = ("fatal", "error", "warning", "git", "hint", "ssh")
-_PASSED = re.compile(
-    r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +OK +\]|test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
-    r"|TODO))|\.\.\. ok$|\bPASSED\b| › "
+_PASSED = Gate(
+    re.compile(
+        r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +OK +\]|test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
+        r"|TODO|Subtest))|\.\.\. ok$|\bPASSED\b| › "
+    ),
+    "ok pass ✓ ✔ √ ☑ › skip todo subtest",
 )
-_COMPARED = re.compile(
-    r"^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|wanted"
-    r"|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|"
-    r"\bAssertionError\b|\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
+_COMPARED = Gate(
+    re.compile(
+        r"^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|wanted"
+        r"|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|"
+        r"\bAssertionError\b|\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
+    ),
+    "expected received actual got want have to_throw to_equal to_match to_contain assert did_not_raise pytest.raises",
 )
 _CODE = re.compile(
     r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert |"
@@ -66,9 +73,6 @@ class Content:
             self.reading = False  # they print names and numbers, never a file's text
         if not working and any(simple.name in ("echo", "printf") for simple in commands):
             self.reading = True
-        self._words = [
-            place(word, simple.cwd, failure.home) for simple in working for word in simple.words if word[:1] != "-"
-        ]
 
     def somebody_elses(self, line: str) -> others.Other | None:
         """Whose a line is by its form alone, before it is taken apart."""

@@ -7,7 +7,9 @@ permission errors are byte for byte what Landlock's look like, and only the rule
 
 from __future__ import annotations
 
-from nd7core.attribution import markers, others, words
+from collections.abc import Iterator, Sequence
+
+from nd7core.attribution import markers, others, sentences, special, words
 from nd7core.attribution.content import Content
 from nd7core.attribution.failure import ASSISTANT, BASH_TOOLS, Failure
 from nd7core.attribution.forms import read_line
@@ -16,8 +18,8 @@ from nd7core.attribution.judged import Judged
 from nd7core.attribution.look import Look
 from nd7core.attribution.own import own_refusal
 from nd7core.attribution.rules import home_of, of_context
-from nd7core.attribution.sentences import without_error
 from nd7core.attribution.shell import read
+from nd7core.attribution.silent import silent, worth
 from nd7core.attribution.verdict import Verdict
 
 HEAD = 96 * 1024
@@ -73,19 +75,24 @@ def explain(failure: Failure, *, look: Look | None = None) -> Verdict:
     if failure.tool in _QUIET_TOOLS:
         return NOTHING
     lowered = output.lower()
-    if not markers.speaks(lowered) and not failure.recorded:
+    if not markers.speaks(lowered) and not failure.recorded and not (bash and worth(failure, output)):
         return NOTHING
-    return _judge(failure, output, look)
+    return _judge(failure, output, lowered, look)
 
 
 def _first(text: str) -> str:
     return next((line.strip() for line in text[:8000].split("\n") if line.strip()), "")[:_LONG_LINE]
 
 
-def _judge(failure: Failure, output: str, look: Look | None) -> Verdict:
-    lines = [line[:_LONG_LINE] for line in output.splitlines()]
+def _judge(failure: Failure, output: str, lowered: str, look: Look | None) -> Verdict:
+    lines = [line[:_LONG_LINE] for line in output.replace("\r", "\n").split("\n")]
     if len(lines) > MAX_LINES:
         lines = lines[: MAX_LINES // 2] + lines[-MAX_LINES // 2 :]
+    marked = list(_marked(lines, failure.platform)) if _core(lowered) else []
+    weak = sentences.candidates(lines, lowered)
+    quiet = failure.tool in BASH_TOOLS and worth(failure, output)
+    if not marked and not weak and not quiet:
+        return _nothing(failure)
     home = failure.home or home_of(failure.project)
     rules = failure.rules or of_context(
         failure.platform, failure.project, home, failure.grants, failure.temp, failure.protected
@@ -93,18 +100,41 @@ def _judge(failure: Failure, output: str, look: Look | None) -> Verdict:
     commands = read(failure.command, failure.cwd or failure.project, home) if failure.tool in BASH_TOOLS else ()
     content = Content(failure, commands)
     judge = Judge(failure, rules, home, commands, look)
-    judged: list[Judged] = []
+    judged = _of_marks(lines, marked, content, judge)
+    if weak and not any(item.kernel for item in judged):
+        judged += [judge.finding(finding) for finding in sentences.without_error(lines, weak, judge, content)]
+    if not judged and quiet and (last := silent(failure, output, judge)):
+        judged.append(judge.finding(last))
+    return _combine(judged, failure)
+
+
+def _core(lowered: str) -> bool:
+    """Whether an error's name, or a refusal that has a form of its own, is anywhere in an output."""
+    return markers.interesting(lowered) or any(map(lowered.__contains__, special.WORDS))
+
+
+def _marked(lines: Sequence[str], platform: str) -> Iterator[tuple[int, markers.Mark | None]]:
+    """The lines that name an error, with it, and those that are worth asking `special` about, without."""
     for index, line in enumerate(lines):
+        lowered = line.lower()
+        mark = markers.find(line) if markers.interesting(lowered) else None
+        if mark is not None or any(map(lowered.__contains__, special.WORDS)):
+            yield index, mark
+
+
+def _of_marks(
+    lines: list[str], marked: Sequence[tuple[int, markers.Mark | None]], content: Content, judge: Judge
+) -> list[Judged]:
+    judged: list[Judged] = []
+    for index, mark in marked:
         if len(judged) >= MAX_FINDINGS:
             break
-        if not line or line.isspace():
-            continue
-        special = judge.special(lines, index)
-        if special is not None:
+        line = lines[index]
+        form = judge.special(lines, index)
+        if form is not None:
             if not content.merely_shown(line, None):
-                judged.append(special)
+                judged.append(form)
             continue
-        mark = markers.find(line)
         if mark is None:
             continue
         other = content.somebody_elses(line)
@@ -122,9 +152,15 @@ def _judge(failure: Failure, output: str, look: Look | None) -> Verdict:
         if item.kind == "unknown" and any(old.kind != "unknown" and old.errno == finding.errno for old in judged):
             continue  # the same failure told again: an error object's fields, a cause, a closing line
         judged.append(item)
-    if not any(item.kernel for item in judged):
-        judged += [judge.finding(finding) for finding in without_error(lines, judge, content)]
-    return _combine(judged, failure)
+    return judged
+
+
+def _nothing(failure: Failure) -> Verdict:
+    if failure.exit_code == 0:
+        return Verdict(
+            "none", "likely", reason="The command succeeded, and what it printed is no refusal.", owner="program"
+        )
+    return NOTHING
 
 
 def _combine(judged: list[Judged], failure: Failure) -> Verdict:
@@ -169,8 +205,4 @@ def _combine(judged: list[Judged], failure: Failure) -> Verdict:
             best.line,
             best.contradiction,
         )
-    if failure.exit_code == 0:
-        return Verdict(
-            "none", "likely", reason="The command succeeded, and what it printed is no refusal.", owner="program"
-        )
-    return NOTHING
+    return _nothing(failure)

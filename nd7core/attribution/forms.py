@@ -23,14 +23,12 @@ _WRITE = re.compile(
     r"mov(?:e|ing)|touch\w*|sav(?:e|ing)|append\w*|chmod|chown|chang\w*|truncat\w*|modif\w*|updat\w*|output|"
     r"install\w*|replac\w*|lock\w*|symlink\w*|hard link|copyfile|utimes?|setting times|set times|temporary|"
     r"temp file|make|put_contents|extract\w*|redirect\w*|uploads?|store|mode 'w\w*'|mode 'a\w*'|rb_file_s_\w+|"
-    r"dir_s_mkdir|dir_s_rmdir|apply2files|createNewFile|FileOutputStream|FileWriter|withBinaryFile)\b",
-    re.IGNORECASE,
+    r"dir_s_mkdir|dir_s_rmdir|apply2files|createnewfile|fileoutputstream|filewriter|withbinaryfile)\b",
 )
 _READ = re.compile(
     r"\b(?:reading|read|list\w*|scandir|opendir|stat|lstat|statx|getcwd|chdir|cd|load\w*|can't read|cannot read|"
     r"open directory|(?:cannot|unable to|can't) access|readlink|realpath|source|parse|include|require|"
-    r"dir_initialize|dir_chdir|FileInputStream|FileReader|iterdir|listdir|inaccessible|error reading|input)\b",
-    re.IGNORECASE,
+    r"dir_initialize|dir_chdir|fileinputstream|filereader|iterdir|listdir|inaccessible|error reading|input)\b",
 )
 _READ_ONLY = re.compile(r"read-?only", re.IGNORECASE)
 _EXECUTE = re.compile(
@@ -63,6 +61,7 @@ def shell_script(line: str) -> str:
 
 def operation_of(text: str, program: str) -> Told:
     """read, write or execute as the sentence says it, "" where it says none or more than one."""
+    text = text.lower()
     if "for reading" in text:
         return "read"
     if "for writing" in text or "for output" in text or "for append" in text or "for update" in text:
@@ -129,6 +128,13 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
             return finding
         finding.paths = nearby.around(lines, index)
         finding.kind = "path" if finding.paths else "unknown"
+        if (
+            not finding.paths
+            and mark.errno == "ANY"
+            and line[mark.end - 1].islower()
+            and " " in line[mark.start : mark.end]
+        ):
+            finding.errno = "SAID"  # a sentence of anybody's, not a runtime's name for the error
     finding.operation = operation_of(rest + " " + call, program)
     return finding
 

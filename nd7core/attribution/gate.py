@@ -33,8 +33,5 @@ class Gate:
 
     def search(self, text: str) -> re.Match[str] | None:
         """What the pattern finds, None at once where none of the words stands."""
-        lowered = text.lower()
-        for word in self.words:
-            if word in lowered:
-                return self.pattern.search(text)
-        return None
+        # A loop in C: half the time of everything here was this one written in Python.
+        return self.pattern.search(text) if any(map(text.lower().__contains__, self.words)) else None

@@ -9,7 +9,7 @@ from posixpath import dirname
 from nd7core.attribution import network, others, paths
 from nd7core.attribution import special as specials
 from nd7core.attribution.failure import BASH_TOOLS, Failure
-from nd7core.attribution.finding import Finding, Told
+from nd7core.attribution.finding import Finding, Told, names
 from nd7core.attribution.forms import READERS
 from nd7core.attribution.guess import guessed
 from nd7core.attribution.judged import Judged, none, replace_evidence, replace_kind, replace_network, replace_paths
@@ -87,9 +87,6 @@ class Judge:
         found = specials.of_line(line)
         if found is None:
             return self._mac_setuid(line) if self.platform == "darwin" else None
-        lowered = line.lower()
-        if found.errno == "EPERM" and "not permitted" not in lowered and "eperm" not in lowered:
-            return None
         target = specials.process(line) if found.operation == "signal" else ""
         return Judged(
             True, "other", "likely", found.operation, target, (), "cannot-grant", "", found.reason, "", line.strip()
@@ -108,7 +105,9 @@ class Judge:
 
     def finding(self, finding: Finding) -> Judged:
         """The verdict on one finding."""
-        return replace(self._by_kind(finding), errno=finding.errno)
+        judged = self._by_kind(finding)
+        judged.errno = finding.errno
+        return judged
 
     def _by_kind(self, finding: Finding) -> Judged:
         if finding.kind == "network":
@@ -392,6 +391,8 @@ class Judge:
         if finding.errno not in self.sandbox_errors or finding.errno == "EXDEV":
             reason = "This error, without a path, is not one that this system's sandbox answers with."
             return none(finding, "permissions", reason)
+        if finding.program in _ADMINISTRATION:
+            return none(finding, others.ROOT.owner, others.ROOT.reason)
         guess = guessed(self.commands, self.rules, self.home, self.platform)
         if guess:
             return replace_evidence(self.path(replace_paths(finding, guess)))
@@ -406,5 +407,12 @@ class Judge:
 
 
 _OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "-w", "--out", "--output-file", "-fprint", "-fprintf", "-fls"})
+# Programs that do nothing that is not the superuser's.
+_ADMINISTRATION = names(
+    "passwd chpasswd useradd usermod userdel groupadd groupmod groupdel gpasswd adduser addgroup deluser visudo "
+    "mount umount swapon swapoff modprobe insmod rmmod iptables ip6tables nft ip ifconfig route sysctl hostname "
+    "date chroot losetup fdisk parted mkfs fsck shutdown reboot systemctl service dpkg apt apt-get yum dnf apk "
+    "pacman setcap auditctl"
+)
 _SOCKETS = "Sockets of this machine are closed to a session; run what needs them in a terminal of your own."
 _REPLACES = re.compile(r"remov|unlink|renam|mov|replac|temporary|mkstemp|lock", re.IGNORECASE)

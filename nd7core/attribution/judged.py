@@ -8,7 +8,7 @@ from nd7core.attribution.finding import Finding, Told
 from nd7core.attribution.verdict import Evidence, Operation, Remedy
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Judged:
     """A finding with its verdict."""
 

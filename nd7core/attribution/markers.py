@@ -50,16 +50,23 @@ _FOREIGN_PATTERN = re.compile("|".join(map(re.escape, _FOREIGN)), re.IGNORECASE)
 
 def speaks(lowered: str) -> bool:
     """Whether a text, in lower case, can hold a refusal."""
-    for word in _ENGLISH:
-        if word in lowered:
-            return True
-    return foreign(lowered)
+    return any(map(lowered.__contains__, _ENGLISH)) or foreign(lowered)
 
 
 def foreign(lowered: str) -> bool:
     """Whether the C library says a refusal in another language there."""
-    words = _FOREIGN_ASCII if lowered.isascii() else _FOREIGN_LOWER
-    return any(word in lowered for word in words)
+    return any(map(lowered.__contains__, _FOREIGN_ASCII if lowered.isascii() else _FOREIGN_LOWER))
+
+
+_CORE = words(
+    "denied permitted read-only readonly cross-device eacces eperm erofs exdev errno os_error errcode 13) socket_(1 "
+    "permissiondenied permissionerror unauthorizedaccess"
+)
+
+
+def interesting(lowered: str) -> bool:
+    """Whether a line, in lower case, can name an error."""
+    return any(map(lowered.__contains__, _CORE)) or foreign(lowered)
 
 
 class Mark(NamedTuple):
@@ -85,6 +92,7 @@ _PHRASES = (
     ("access denied", "ANY"),
     ("access is denied", "ANY"),
     ("access was denied", "ANY"),
+    (" is denied", "ANY"),
     ("not permitted", "ANY"),
 )
 _FRONT = re.compile(
@@ -142,7 +150,7 @@ def find(line: str) -> Mark | None:
     mark = _phrase(line, lowered)
     if mark is not None:
         return mark
-    coded = any(word in lowered for word in _CODE_WORDS)
+    coded = any(map(lowered.__contains__, _CODE_WORDS))
     code = _CODE.search(line) if coded else None
     if code:
         name, *rest = code.groups()

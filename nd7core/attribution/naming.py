@@ -21,7 +21,7 @@ _GO = re.compile(
     rf"(?:^|[\s:(\"])(?P<call>{_GO_CALLS}) (?P<path>(?:~|\.{{1,2}})?/[^:'\"]*?|[^\s:'\"]+)(?P<second> [~./]\S*)?: ?$"
 )
 _MOVES = names("rename link symlink")
-_CALL = re.compile(r"(?P<function>[\w:>.]+)\((?P<path>(?:~|\.{1,2})?/[^()\n]*?)(?:, ?[^()]*)?\)(?=: |\s)")
+_CALL = re.compile(r"(?<![\w:>.])(?P<function>[\w:>.]+)\((?P<path>(?:~|\.{1,2})?/[^()\n]*?)(?:, ?[^()]*)?\)(?=: |\s)")
 # OpenSSL's queue of errors, and others that show the call itself.
 _CALLING = re.compile(r"\bcalling \w+\((?P<path>(?:~|\.{1,2})?/[^,()]*)(?:, ?[rwab+]+)?\)")
 # PHP's warning, whose argument may be a relative path or an address.
@@ -38,7 +38,7 @@ _NO_PROGRAMS = names("error fatal warning warn panic abort note caused info debu
 _NOUNS = names(
     "connect listen bind open socket exec fork mkdir write read send sendto accept stat access create fopen "
     "opendir execve ptrace kill setsockopt mount failed denied reason file stream directory database connection "
-    "pipe temporary the server stdin stdout stderr output input pseudo-terminal errno error save saving"
+    "pipe temporary the server stdin stdout stderr output input pseudo-terminal getcwd errno error save saving"
 )
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|localhost|[\w-]+(?:\.[\w-]+)*:\d{2,5}")
 _CAMEL = re.compile(r"[a-z]+(?:[A-Z][a-z]+)+")
@@ -72,7 +72,7 @@ def _quoted(line: str, mark: markers.Mark) -> tuple[list[str], list[str], str, s
 def _between(text: str, program: str) -> list[str]:
     """The path between the last colons before the error: `prog: line 1: /a b: `, `mkdir /a: `, `x: /a (`."""
     text = text.rstrip(_BEFORE_TAIL)
-    call = _CALL.search(text + ": ")
+    call = _CALL.search(text + ": ") if "(" in text else None
     if call:
         return [call["path"]]
     segments = [segment.strip() for segment in text.split(": ")]
@@ -140,6 +140,8 @@ def _behind(text: str) -> list[str]:
 
 def _go(before: str) -> list[str]:
     """Go's `mkdir /a: `, and what else puts a system call's name before the path."""
+    if not before.rstrip(" ").endswith(":"):
+        return []
     match = _GO.search(before)
     if not match or (match["path"].lower() in _NOUNS and not match["second"]):
         return []
@@ -166,7 +168,7 @@ def named_paths(line: str, mark: markers.Mark, program: str, *, files_only: bool
             first = line.find(plain[0]) < line.find(clear[0])
             return (plain[0], clear[0]) if first else (clear[0], plain[0])
         return tuple(clear)
-    calling = _CALLING.search(line) or _STREAM.search(before)
+    calling = _CALLING.search(line) or _STREAM.search(before) if "(" in line else None
     if calling:
         return (calling["path"],) if "://" not in calling["path"] else ()
     found = tuple(path for path in _go(before) or _behind(after) or _between(before, program) if path)

@@ -68,6 +68,7 @@ _FRAME = re.compile(
     r"^\s*(?:at |File \"|\d+: |from |#\d+ |in <|-->|--> |\^)|^\s+at\s|\bnode_modules/.*:\d+:\d+|\.(?:rs|go|py|js|rb"
     r"|java):\d+"
 )
+_IN_BRACKETS = re.compile(r"\((\.{0,2}/?[\w.-]+(?:/[\w.-]+)+)\)")
 _COULD_NOT = re.compile(
     r"\b(?:fail\w*|unable|couldn.t|could not|cannot|can.t|not|error\w*|creat\w*|writ\w*|open\w*|lock\w*|remov\w*"
     r"|sav\w*|making)\b",
@@ -91,7 +92,8 @@ def lonely(line: str) -> tuple[str, ...]:
     if start:
         found = cut(line[start.start() :])
         return (found,) if len(found) > 1 else ()
-    return ()
+    relative = _IN_BRACKETS.search(line)
+    return (relative[1],) if relative else ()
 
 
 def syscall(lines: Sequence[str], index: int) -> str:

@@ -42,6 +42,17 @@ _AGENT_START = re.compile(
     r"permission rules|settings|rules)|File is in a directory that is denied by your permission settings)",
     re.DOTALL,
 )
+_AGENT_WORDS = (
+    "has been denied",
+    "approval",
+    "granted it yet",
+    "For security",
+    "ToolUse",
+    "hook",
+    "blocked",
+    "denied by",
+    "not allowed by",
+)
 _PERSON_START = re.compile(
     r"\s*(?:The user doesn.t want to (?:proceed|take this action)|User rejected|\[Request interrupted by user|"
     r"The user (?:rejected|declined|denied|doesn.t want)|Interrupted by user|User (?:denied|declined|cancelled))"
@@ -54,7 +65,7 @@ _PROTOCOL_START = re.compile(
 
 _REMOTE = Gate(
     re.compile(
-        r"permission denied,? (?:please try again|\((?:publickey|password|keyboard|gssapi|hostbased|none|\w+-\w+))|"
+        r"permission denied,? (?:please try again|\((?:publickey|password|keyboard|gssapi|hostbased|none))|"
         r"\((?:publickey|password|keyboard-interactive|gssapi)[\w,-]*\)|permission denied for (?:table|relation|"
         r"schema|database|sequence|function|view|language|type|column|tablespace|foreign|procedure|large object|"
         r"materialized|user|role|bucket|resource|project)|permission denied to (?:create|set|alter|drop|copy|"
@@ -139,6 +150,8 @@ def agents_own(text: str) -> Other | None:
         return PERSON
     if _PROTOCOL_START.match(head):
         return PROTOCOL
+    if not any(map(head.__contains__, _AGENT_WORDS)):
+        return None
     first = head.split("\n", 1)[0] if "\n" in head else head
     if _AGENT_START.match(first) or ("has been denied" in head and _AGENT_START.match(head)):
         return AGENT

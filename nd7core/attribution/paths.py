@@ -45,16 +45,16 @@ _ANSI_ESCAPE = re.compile(r"\\([0-7]{3}|.)")
 _BESIDE = (
     re.compile(r"(.+)\.tmp\.\d+\.[0-9a-fA-F]+"),  # Claude Code's Write and Edit, npm's write-file-atomic
     re.compile(r"(.+)\.\d{5,}"),  # write-file-atomic of older npm
-    re.compile(r"\.(.+)\.[A-Za-z0-9]{6}"),  # rsync
+    re.compile(r"\.(.+)\.(?=\w*[A-Z0-9])\w{6}"),  # rsync
     re.compile(r"(.+)\.o[A-Za-z0-9]{6,7}"),  # patch
-    re.compile(r"(.+\.[A-Za-z]\w*)\.[A-Za-z0-9]{6,8}"),  # mkstemp beside the file
+    re.compile(r"(.+\.[A-Za-z]\w*)\.(?=\w*[A-Z])\w{6,8}"),  # mkstemp beside the file
     re.compile(r"(.+)(?:\.lock|\.lck|\.swp|\.part|\.tmp|\.temp|\.new|\.bak|\.orig|\.rej|~)"),
 )
 # Names with nothing of the file in them: the folder is meant.
 _ANONYMOUS = re.compile(
-    r"sed[A-Za-z0-9]{6}|tmp[._-]?[A-Za-z0-9_]{6,10}(?:\.\w+)?|\.?tmp-?[\w-]{6,}|\.goutputstream-\w{6}|"
-    r"\.fuse_hidden\w+|pip-[\w-]+|\.nfs\w+|XXXXXX|[0-9a-f]{16,}(?:[.-]\w+)?|\.~tmp~|st[A-Za-z0-9]{6}|"
-    r"cc[A-Za-z0-9]{6}\.\w+|index\.lock|HEAD\.lock|config\.lock|packed-refs\.lock|shallow\.lock"
+    r"sed(?=\w*[A-Z0-9])\w{6}|tmp[._-]?[A-Za-z0-9_]{6,10}(?:\.\w+)?|\.?tmp-?[\w-]{6,}|\.goutputstream-\w{6}|"
+    r"\.fuse_hidden\w+|pip-[\w-]+|\.nfs\w+|[\w.-]*X{4,}|[0-9a-f]{16,}(?:[.-]\w+)?|\.~tmp~|st(?=\w*[A-Z0-9])\w{6}|"
+    r"cc(?=\w*[A-Z0-9])\w{6}\.\w+|index\.lock|HEAD\.lock|config\.lock|packed-refs\.lock|shallow\.lock"
 )
 _HASHED = re.compile(
     r"[0-9a-f]{2}|[0-9a-f]{16,}(?:[.-][\w-]+)?|sha\d{1,3}|v\d{1,2}|content-v\d|index-v\d|tmp|_tmp|http(?:-v\d)?"

@@ -10,6 +10,7 @@ import re
 
 # The system refused, in so many words.
 STRONG = re.compile(
+    r"\b(?:seems?|appears?) to be (?:restricted|blocked|denied|forbidden)\b|"
     r"\b(?:access|permission|operation|read|write|writ\w+|connection|request|command|call|"
     r"attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|gets)?\s*(?:denied|refused|blocked|rejected|"
     r"prohibited|forbidden|not permitted|not allowed|disallowed)\b|\b(?:was|were|is|are|got|been|being|gets|"

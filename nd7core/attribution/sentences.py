@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nd7core.attribution import forms, nearby, others, paths
+from nd7core.attribution import forms, markers, nearby, others, paths
 from nd7core.attribution.content import Content
 from nd7core.attribution.cutting import KEY_PATH
 from nd7core.attribution.finding import Finding, Told
-from nd7core.attribution.gate import Gate
+from nd7core.attribution.gate import Gate, words
 from nd7core.attribution.guess import guessed
 from nd7core.attribution.judge import Judge
 
@@ -46,38 +46,58 @@ _RELATIVE = re.compile(r"\.?[\w-]+(?:/[\w.-]+)+")
 _READ = re.compile(r"\b(?:read|load|open file|open)\b", re.IGNORECASE)
 
 
-def without_error(lines: Sequence[str], judge: Judge, content: Content) -> Iterator[Finding]:
+_POSSIBLE = words(
+    "writ unable could_not couldn couldn’t can't can’t cannot fail error readonly_database disk_i/o e212 "
+    "connect_to permission_for"
+)
+
+
+def candidates(lines: Sequence[str], lowered: str) -> list[int]:
+    """The lines that may tell a refusal without an error's name; at most a few dozen, for each is weak.
+
+    Args:
+        lowered: the whole output, in lower case.
+    """
+    if not any(map(lowered.__contains__, _POSSIBLE)):
+        return []
+    found: list[int] = []
+    for index, line in enumerate(lines):
+        if not line or len(line) > 2000 or not any(map(line.lower().__contains__, _POSSIBLE)):
+            continue
+        if _SENTENCE.search(line) or _NO_PATH.search(line) or _CURL.search(line):
+            found.append(index)
+            if len(found) >= 64:
+                break
+    return found
+
+
+def without_error(lines: Sequence[str], weak: Sequence[int], judge: Judge, content: Content) -> Iterator[Finding]:
     """The findings that rest on a sentence and the policy, at most a handful."""
     given = 0
-    whole_refused = any(_REFUSED.search(line) for line in lines[:200])
-    for index, line in enumerate(lines):
+    answered = any(_REFUSED.search(line) for line in lines[:200])
+    for index in weak:
         if given >= 8:
             return
-        if not line or len(line) > 2000:
-            continue
-        if "onnect" in line:
-            found = _CURL.search(line)
-            if found and not whole_refused and not content.merely_shown(line, None):
-                port = int(found["port"])
-                if 0 < port < 65536 and not judge.rules.connects(found["host"], port):
-                    given += 1
-                    yield Finding(
-                        line,
-                        "",
-                        "network",
-                        (),
-                        found["host"],
-                        port,
-                        "network",
-                        forms.program_of(line),
-                        index,
-                        "connect",
-                    )
-                    continue
-        finding = _sentence(lines, index, judge)
-        if finding is not None and not content.merely_shown(line, finding) and content.of_finding(finding) is None:
+        finding = _connection(lines, index, judge) if not answered else None
+        finding = finding or _sentence(lines, index, judge)
+        if (
+            finding is not None
+            and not content.merely_shown(lines[index], finding)
+            and content.of_finding(finding) is None
+        ):
             given += 1
             yield finding
+
+
+def _connection(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
+    """curl's line, which is the same for a refused and an unanswered connection, where the policy refuses the port."""
+    line = lines[index]
+    found = _CURL.search(line)
+    port = int(found["port"]) if found else 0
+    if found is None or not 0 < port < 65536 or judge.rules.connects(found["host"], port):
+        return None
+    program = forms.program_of(line)
+    return Finding(line, "", "network", (), found["host"], port, "network", program, index, "connect")
 
 
 def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
@@ -87,6 +107,8 @@ def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     near = " ".join(lines[index : index + 3])[:3000]
     if _OTHER_CAUSE.search(near) or content_other(line):
         return None
+    if any(markers.find(below) for below in lines[index : index + 4]):
+        return None  # the error itself is told, and has been judged
     program = forms.program_of(line)
     named = _paths(lines, index)
     rest = line

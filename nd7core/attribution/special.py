@@ -6,8 +6,9 @@ No grant can mend one of these; what helps instead is said with it.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from nd7core.attribution import markers
 from nd7core.attribution.finding import names
 from nd7core.attribution.gate import words
 from nd7core.attribution.verdict import Operation
@@ -19,7 +20,7 @@ class Special(NamedTuple):
     pattern: re.Pattern[str]
     operation: Operation
     reason: str
-    errno: str = ""  # the error that must be on the line for it to be the kernel's, "" for any
+    needs: Literal["", "any", "EPERM"] = "any"  # the error that must be on the line: the words are also talked about
 
 
 _NEST = "A sandbox cannot be started inside this session; switch that program's own sandbox off."
@@ -31,60 +32,59 @@ _SERVICE = "System services are not reachable from a session."
 
 SPECIALS = (
     Special(
-        re.compile(r"no.new.privileges.{0,20}flag is set|no_new_privs|PR_SET_NO_NEW_PRIVS", re.I), "execute", _SETUID
+        re.compile(r"no.new.privileges.{0,20}flag is set|no_new_privs|PR_SET_NO_NEW_PRIVS", re.IGNORECASE),
+        "execute",
+        _SETUID,
+        needs="",
     ),
     Special(
         re.compile(
-            r"sandbox_apply|sandbox_init|sandbox-exec:|forbidden-sandbox-reinit|"
-            r"cannot be used within an App Sandbox|setting up uid map|cannot clone: |re-exec process to join|"
-            r"user namespace|Creating new namespace failed|No permissions to creat\w+ (?:a )?new namespace|"
-            r"Failed to move to new namespace|namespace sandbox|No usable sandbox|The SUID sandbox helper|"
-            r"clone\w*\(?.{0,40}CLONE_NEW|zygote_host_impl|user namespaces? (?:are|is) not|newuidmap|newgidmap|"
-            r"write to uid_map failed|failed to sandbox|bwrap: ",
-            re.I,
+            r"forbidden-sandbox-reinit|cannot be used within an App Sandbox|No usable sandbox|"
+            r"No permissions to creat\w+ (?:a )?new namespace",
+            re.IGNORECASE,
+        ),
+        "other",
+        _NEST,
+        needs="",
+    ),
+    Special(
+        re.compile(
+            r"sandbox_apply|sandbox_init|sandbox-exec:|setting up uid map|cannot clone: |re-exec process to join|"
+            r"user namespace|new namespace|namespace sandbox|CLONE_NEW|newuidmap|newgidmap|uid_map|"
+            r"failed to sandbox|bwrap: ",
+            re.IGNORECASE,
         ),
         "other",
         _NEST,
     ),
+    Special(re.compile(r"\b(?:unshare|nsenter|setns|pivot_root|rootlesskit)\b", re.IGNORECASE), "other", _SPACE),
     Special(
         re.compile(
-            r"\b(?:unshare|nsenter|setns|pivot_root|rootlesskit)\b.{0,160}(?:failed|error|not permitted|denied)", re.I
-        ),
-        "other",
-        _SPACE,
-    ),
-    Special(
-        re.compile(
-            r"\bptrace\b|PTRACE_|process_vm_|perf_event|PERF_|task_for_pid|could not attach to process|attach: ", re.I
+            r"\bptrace\b|PTRACE_|process_vm_|task_for_pid|could not attach to process|\battach: ", re.IGNORECASE
         ),
         "other",
         _TRACE,
     ),
+    Special(re.compile(r"perf_event|PERF_", re.IGNORECASE), "other", _TRACE, needs="EPERM"),
     Special(
-        re.compile(
-            r"\bkill(?:all|ing|pg)?\b.{0,120}(?:not permitted|refused)|\bsignal(?:ling)?\b.{0,60}not permitted"
-            r"|kill EPERM",
-            re.I,
-        ),
+        re.compile(r"\bkill(?:all|ing|pg)?\b|\bsignal(?:l?ing)?\b|\bprocess\.kill\b", re.IGNORECASE),
         "signal",
         _SIGNAL,
-        "EPERM",
+        needs="EPERM",
     ),
     Special(
-        re.compile(r"(?:mach-lookup|bootstrap_(?:look_up|check_in)|SecKeychain\w*|LSOpenURLs\w*|CFMessagePort)", re.I),
+        re.compile(
+            r"mach-lookup|bootstrap_(?:look_up|check_in)|SecKeychain\w*|CFMessagePort|LSOpenURLs\w*", re.IGNORECASE
+        ),
         "ipc",
         _SERVICE,
     ),
-    Special(
-        re.compile(r"^(?:\S*[/ ])?(?:Bad system call|SIGSYS)", re.I),
-        "other",
-        "The session's filter of system calls ended the program.",
-    ),
+    Special(re.compile(r"LSOpenURLs\w*\(\) failed with error -(?:54|10810)\b"), "ipc", _SERVICE, needs=""),
 )
-_WORDS = words(
+WORDS = words(
     "privil no_new no·new sandbox uid namespace unshare nsenter setns pivot·root rootlesskit bwrap ptrace "
-    "process·vm perf· task·for attach kill signal mach- bootstrap· seckeychain lsopenurls cfmessage system_call "
-    "sigsys clone·new zygote newgid cannot_clone re-exec"
+    "process·vm perf· task·for attach kill signal mach- bootstrap· seckeychain lsopenurls cfmessage "
+    "clone·new zygote newgid cannot_clone re-exec"
 )
 # Set-uid programs of macOS, which no sandboxed process can start.
 MAC_SETUID = names("ps top sudo su login newgrp quota crontab at traceroute passwd")
@@ -94,12 +94,13 @@ _ANY_PID = re.compile(r"\b(\d{2,8})\b")
 
 def of_line(line: str) -> Special | None:
     """The refusal without a path that a line tells of, or None."""
-    lowered = line.lower()
-    if not any(word in lowered for word in _WORDS):
+    if not any(map(line.lower().__contains__, WORDS)):
         return None
     for special in SPECIALS:
         if special.pattern.search(line):
-            return special
+            mark = markers.find(line) if special.needs else None
+            if not special.needs or (mark and (special.needs == "any" or mark.errno in ("EPERM", "ANY"))):
+                return special
     return None
 
 

@@ -1,0 +1,67 @@
+"""Programs that say no word of a refusal: the command, the exit status and the policy are all there is.
+
+Only where the policy refuses for certain what the program had to do, and never more than likely.
+"""
+
+from __future__ import annotations
+
+import re
+
+from nd7core.attribution import network
+from nd7core.attribution.failure import Failure
+from nd7core.attribution.finding import Finding, names
+from nd7core.attribution.judge import Judge
+
+# Unreadable credentials look like none at all: SDKs swallow the error.
+_NO_CREDENTIALS = re.compile(
+    r"Unable to locate credentials|NoCredentialsError|NoCredentialProviders|"
+    r"Could not load credentials from any providers|config profile \([^)\n]{0,200}\) could not be found|"
+    r"ProfileNotFound|failed to (?:refresh cached|get shared config) \w+|could not find profile|"
+    r"Partial credentials found",
+    re.IGNORECASE,
+)
+_CACHE_OF = {"mypy": ".mypy_cache"}
+_INTERNAL = re.compile(r"INTERNAL ERROR")
+_IPC = re.compile(
+    r"IPC connect call failed|can.t connect to the (?:gpg-)?agent|can.t connect to the (?:dirmngr|keyboxd)", re.I
+)
+_GIT_WRITES = names(
+    "stash add commit reset checkout switch merge rebase cherry-pick revert am apply rm mv tag branch gc"
+)
+# What curl and wget exit with where no connection came about; `-s` and `-q` leave nothing else.
+_NO_CONNECTION = {"curl": 7, "wget": 4}
+
+
+def worth(failure: Failure, output: str) -> bool:
+    """Whether one of these programs may have run; cheap, for it is asked of every failure."""
+    if failure.exit_code in (0, None):
+        return False
+    command = failure.command
+    if not output:
+        return "git" in command or "curl" in command or "wget" in command
+    return "redential" in output or "rofile" in output or "INTERNAL ERROR" in output or "agent" in output
+
+
+def silent(failure: Failure, output: str, judge: Judge) -> Finding | None:
+    """What a failure without a word was most likely about, None for nothing the policy refuses for certain."""
+    line = output.strip().split("\n", 1)[0][:500]
+    if _NO_CREDENTIALS.search(output):
+        path = f"{judge.home}/.aws/" + ("config" if "rofile" in output and "redential" not in output else "credentials")
+        if judge.home and judge.rules.hidden(path):
+            return Finding(line, "", "path", (path,), operation="read")
+    if _IPC.search(output):
+        return Finding(line, "EPERM", "socket", direction="connect")
+    for simple in judge.commands:
+        name = simple.name
+        folder = simple.cwd or judge.cwd
+        if name in _CACHE_OF and _INTERNAL.search(output) and judge.rules.refuses("write", folder):
+            return Finding(line, "", "path", (f"{folder}/{_CACHE_OF[name]}",), operation="write")
+        if output.strip():
+            continue
+        if name == "git" and _GIT_WRITES & set(simple.words[:6]) and folder and judge.rules.refuses("write", folder):
+            return Finding(f"{name} ended without a word", "", "path", (f"{folder}/.git",), operation="write")
+        if _NO_CONNECTION.get(name) == failure.exit_code:
+            host, port = network.from_command((simple,), name)
+            if port and not judge.rules.connects(host, port):
+                return Finding(f"{name} ended without a word", "", "network", host=host, port=port, direction="connect")
+    return None
