@@ -47,7 +47,7 @@ def granted(path):
 inside, outside, hidden, port, *grants = sys.argv[1:]
 attempt("write inside", lambda: write(inside))
 attempt("write outside", lambda: write(outside))
-attempt("read hidden", lambda: os.listdir(hidden))
+attempt("read hidden", lambda: os.close(os.open(hidden, os.O_RDONLY)))
 attempt("connect", lambda: socket.create_connection(("127.0.0.1", int(port)), 2).close())
 attempt("unix socket", lambda: socket.socket(socket.AF_UNIX))
 for path in grants:
@@ -71,9 +71,13 @@ class Verdict:
 
 
 def paths(record: Record) -> tuple[str, str, str]:
-    """The file to write inside, the one to write outside, the directory that must not be read."""
+    """The file to write inside, the one to write outside, the one that is there and must not be read.
+
+    A file, not its directory: without mounts of the session's own, names can be listed and contents still not read.
+    """
     name = f".nd7-canary-{record.pid}"
-    return os.path.join(record.tmp, name), os.path.join(record.home, name), record.nd7
+    hidden = os.path.join(record.nd7, "sessions", str(record.pid), "record.json")
+    return os.path.join(record.tmp, name), os.path.join(record.home, name), hidden
 
 
 def expected(record: Record, policy: Policy) -> dict[str, str]:
