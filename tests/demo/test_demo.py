@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -25,6 +26,16 @@ EXPECTED = [
     ("Write a file beside the project", "kernel", "write ~/notes/todo.md", "restart the session"),
     ("Go on while the policy file is away", "nd7-exec", "", "session has no policy.sb"),
 ]
+
+
+# The same demo on a machine whose user namespaces are switched off.
+WITHOUT_NAMESPACES = """
+import sys
+from nd7tui.demo import drive
+from nd7tui.cli import main
+drive.START = drive.START.replace("from nd7tui.demo", WHY + "from nd7tui.demo")
+sys.exit(main(["demo", "--plain"]))
+""".replace("WHY", repr("from nd7exec.linux import namespaces\nnamespaces.usable = lambda: 'switched off'\n"))
 
 
 def nothing_is_left(world: World) -> None:
@@ -60,6 +71,19 @@ def test_plain_says_of_each_call_where_it_was_refused(world: World) -> None:
     assert "▲" not in after
     assert "Granted, tried again, and it passes." in after
     assert "/home/dev" not in done.out
+    nothing_is_left(world)
+
+
+def test_it_plays_without_namespaces_too(world: World) -> None:
+    done = world.run([sys.executable, "-P", "-c", WITHOUT_NAMESPACES], timeout=90)
+    assert done.code == 0, done.out + done.err
+    assert "no user namespace (switched off)" in done.out.splitlines()[0]
+    assert "canary" not in done.out
+    for title, source, target, _ in EXPECTED:
+        told = part(done.out, title)
+        assert re.search(f"[▲·] {source} ", told), f"{title}: {told}"
+        assert target in told, title
+    assert "Granted, tried again, and it passes." in done.out
     nothing_is_left(world)
 
 
