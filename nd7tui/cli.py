@@ -33,6 +33,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "write denials as JSON, CSV or Markdown, secrets masked"),
     "doctor": ("doctor", "check this machine and say what to mend"),
     "record": ("record", "the hook: one payload on stdin"),
+    "completions": ("completions", "print the completions of bash, zsh or fish"),
+    "man": ("man", "print the man page"),
 }
 
 
