@@ -544,6 +544,9 @@ class Supervisor:
         try:
             self.to_warden.close()
             processes.kill_all_below(self.pid, self.reap, spare={self.scribe, self.warden})
+            # A warden that was killed says its end before its children are ours: only now is nothing left with it.
+            self.wait_for(self.warden)
+            processes.kill_all_below(self.pid, self.reap, spare={self.scribe})
             if self.relay:
                 self.drain()
             if self.host:
@@ -554,7 +557,6 @@ class Supervisor:
         if self.scribe:
             self.to_scribe.send(b"E")
             self.wait_for(self.scribe)
-        self.wait_for(self.warden)
         self.sweep()
         self.loop.close()
         signal.set_wakeup_fd(-1)
