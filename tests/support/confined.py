@@ -143,19 +143,26 @@ def become(uid: int) -> None:
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
 
 
-def own_network() -> None:
-    """A network namespace with nothing but loopback, whose low ports anyone may bind."""
+def own_machine(top: str, uid: int) -> None:
+    """A network with nothing but loopback, whose low ports anyone may bind; a name server and a user of its own."""
     if os.geteuid() == 0:
-        syscalls.unshare(CLONE_NEWNET)
+        syscalls.unshare(CLONE_NEWNET | syscalls.CLONE_NEWNS)
     else:
-        uid, gid = os.geteuid(), os.getegid()
-        syscalls.unshare(syscalls.CLONE_NEWUSER | CLONE_NEWNET)
+        own, gid = os.geteuid(), os.getegid()
+        syscalls.unshare(syscalls.CLONE_NEWUSER | CLONE_NEWNET | syscalls.CLONE_NEWNS)
         Path("/proc/self/setgroups").write_text("deny")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1\n")
+        Path("/proc/self/uid_map").write_text(f"{own} {own} 1\n")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sH14x", b"lo", 0x1 | 0x40)
         fcntl.ioctl(any_socket, 0x8914, request)  # SIOCSIFFLAGS: up, running
+    syscalls.mount(b"none", b"/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
+    Path(top, "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:2 attempts:1\n")
+    Path(top, "passwd").write_text(f"root:x:0:0::/root:/bin/sh\ndev:x:{uid}:{uid}::{top}/home:/bin/bash\n")
+    for name in ("resolv.conf", "passwd"):
+        real = os.path.realpath(f"/etc/{name}")
+        if os.path.exists(real):
+            syscalls.mount(os.fsencode(f"{top}/{name}"), os.fsencode(real), None, syscalls.MS_BIND)
 
 
 def listeners() -> dict[str, socket.socket]:
@@ -213,8 +220,24 @@ def stranger(targets: Targets, ready: int) -> NoReturn:
 class Cell:
     """One confined session.  `close` ends it."""
 
-    def __init__(self, config: Config, uid: int, *, rules: Callable[[Targets], LinuxRules] = rules_for) -> None:
-        self.config, self.uid = config, uid
+    def __init__(
+        self,
+        config: Config,
+        uid: int,
+        *,
+        rules: Callable[[Targets], LinuxRules] = rules_for,
+        prepare: Callable[[Targets], None] | None = None,
+        serve: Callable[[dict[str, socket.socket], str], NoReturn] | None = None,
+    ) -> None:
+        """Start it.
+
+        Args:
+            config, uid: how it is confined, and whom it runs as.
+            rules: made from the home that was built.
+            prepare: called in the supervisor's process, in its mount namespace, before anybody is confined.
+            serve: called in a process of its own with the listeners and the cell's directory.
+        """
+        self.config, self.uid, self.prepare, self.serve = config, uid, prepare, serve
         self.top = tempfile.mkdtemp(prefix="nd7-cell-")
         os.chmod(self.top, 0o755)
         self.targets = build_home(self.top)
@@ -265,7 +288,7 @@ class Cell:
         answer = self.ask(module=module, function=function, argument=argument, timeout=timeout)
         return Outcome(**{**answer, "arrived": tuple(answer.get("arrived", ()))})
 
-    def execute(self, argv: list[str], *, timeout: float = 60, env: dict[str, str] | None = None) -> Outcome:
+    def execute(self, argv: list[str], *, timeout: float = 25, env: dict[str, str] | None = None) -> Outcome:
         """Execute a program confined; `value` is its exit status, `text` what it wrote."""
         answer = self.ask(argv=argv, timeout=timeout, env=env or {})
         return Outcome(**{**answer, "arrived": tuple(answer.get("arrived", ()))})
@@ -299,10 +322,12 @@ def become_supervisor(made: Cell, channel: socket.socket) -> None:
     """The process that plays `nd7 run`: never returns but by the end of the test."""
     targets = made.targets
     syscalls.prctl(1, signal.SIGKILL)
-    own_network()
+    own_machine(made.top, made.uid)
     if os.geteuid() == 0:
         Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("0")
     heard = listeners()
+    if made.prepare:
+        made.prepare(targets)
     become(made.uid)
     syscalls.prctl(1, signal.SIGKILL)  # a change of uid takes it back
     os.environ.clear()
@@ -312,12 +337,21 @@ def become_supervisor(made: Cell, channel: socket.socket) -> None:
     if outsider == 0:
         syscalls.prctl(1, signal.SIGKILL)
         os.close(reader)
+        for sock in heard.values():
+            sock.close()
         stranger(targets, writer)
     os.close(writer)
     about = json.loads(os.read(reader, 4096))
     targets.supervisor, targets.stranger = os.getpid(), outsider
     targets.other_terminal, targets.other_terminals = about["tty"], about["ttys"]
     targets.shm_id, targets.memory = about["shm"], about["memory"]
+    if made.serve:
+        if os.fork() == 0:
+            syscalls.prctl(1, signal.SIGKILL)
+            made.serve(heard, made.top)
+        for sock in heard.values():
+            sock.close()
+        heard = {}
     to_supervisor, to_zygote = os.pipe(), os.pipe()
     orders, control = socket.socketpair()
     zygote = os.fork()
