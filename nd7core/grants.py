@@ -82,8 +82,8 @@ def resume_command(record: Record) -> str:
     """The command line that brings the agent back under a floor with the grants, fit to be shown."""
     words = ["nd7", "run"]
     words += [str(safe_path(record.program[0], 200))] if record.program else ["claude"]
-    if record.agent_sessions:
-        words += ["--resume", str(safe_path(record.agent_sessions[-1], 80))]
+    if record.conversation and (record.agent or not record.program):
+        words += ["--resume", record.conversation]
     elif not record.program or record.agent == "claude":
         words += ["--resume"]
     return shlex.join(words)

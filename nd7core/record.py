@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from nd7core.errors import Nd7Error
 
 Scope = Literal["session", "once", "until", "project"]
+# What Claude Code calls a session.  A log may have any name that a payload gave it: nd7's own, or a hostile
+# "--dangerously-skip-permissions", which on a command line would be an option.
+_CONVERSATION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SCOPES: tuple[Scope, ...] = ("session", "once", "until", "project")
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -111,6 +115,11 @@ class Record:
     def ours(self) -> bool:
         """Whether a nd7 like this one made it.  The existing macOS nd7 records no owner's start time."""
         return bool(self.owner_start)
+
+    @property
+    def conversation(self) -> str:
+        """The agent's latest session id that it can be resumed by, or "": it has not told of one."""
+        return next((name for name in reversed(self.agent_sessions) if _CONVERSATION.fullmatch(name)), "")
 
     def granted(self, now: int) -> tuple[Grant, ...]:
         """The grants that count at `now`, nanoseconds since the epoch."""

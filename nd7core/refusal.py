@@ -54,12 +54,12 @@ def check(record: Record, path: str) -> Refusal | None:
     for pseudo in _PSEUDO:
         if path != pseudo and within(path, pseudo):
             return Refusal(f"{shown} belongs to the kernel", True, "root")
-    if _is_own_code(record, path):
-        return Refusal(f"{shown} is or holds what nd7 itself runs, outside the sandbox", True, "code")
     if path == record.home or within(record.home, path) or path in _ROOTS:
         return Refusal(f"{shown} would open nearly everything", True, "root")
     if os.path.dirname(path) in ("/home", "/Users"):
         return Refusal(f"{shown} is somebody's whole home", True, "root")
+    if _is_own_code(record, path):
+        return Refusal(f"{shown} is or holds what nd7 itself runs, outside the sandbox", True, "code")
     inside = [kept for kept in always_unwritable(record) if within(kept, path)]
     if inside:
         return Refusal(

@@ -72,7 +72,7 @@ def words_of(record: Record) -> list[str]:
     words = ["run", "--detach", "--project", record.project]
     if record.name:
         words += ["--name", record.name]
-    return [*words, program, *kept(arguments), "--resume", record.agent_sessions[-1]]
+    return [*words, program, *kept(arguments), "--resume", record.conversation]
 
 
 def command_of(again: Again, record: Record) -> str:
@@ -96,7 +96,7 @@ def restart(places: Places, again: Again) -> Done:
         record = session.record
         if record is None or not session.alive:
             return failed(session.problem or "the session has ended")
-        if not record.agent_sessions:
+        if not record.conversation:
             return failed("the agent has not told its session's id yet, so it could not come back to it")
         line = command_of(again, record)
         if again.grant:

@@ -51,7 +51,7 @@ def start(places: Places, pid: int, project: str) -> None:
         owner_start=process.start_time(pid) or "",
         program=("claude",),
         agent="claude",
-        agent_sessions=("0a1b",),
+        agent_sessions=("0a1b2c3d-0000-4000-8000-0123456789ab",),
         name="app",
     )
     sessions.create(places, record, build(record))
@@ -71,7 +71,8 @@ def test_allow_says_what_changed_and_when(places: Places, session: int, nd7: Cal
     code, out, err = nd7("allow", "~/.cache/pip")
     assert (code, err) == (0, "")
     assert f"granted {places.home}/.cache/pip to session {session} (app), policy revision 1" in out
-    assert "The next Bash command has it; Write, Edit and Read need a restart: nd7 run claude --resume 0a1b" in out
+    again = "nd7 run claude --resume 0a1b2c3d-0000-4000-8000-0123456789ab"
+    assert f"The next Bash command has it; Write, Edit and Read need a restart: {again}" in out
     assert f"nd7 deny --session {session} {places.home}/.cache/pip" in out
     code, out, _ = nd7("allow", f"{places.home}/.cache/pip/wheels")
     assert code == 0

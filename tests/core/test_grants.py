@@ -41,7 +41,7 @@ def places(root: Path) -> Places:
         protected=(f"{found.home}/.claude/settings.json",),
         program=("claude", "-c"),
         agent="claude",
-        agent_sessions=("0a1b",),
+        agent_sessions=("0a1b2c3d-0000-4000-8000-0123456789ab",),
     )
     sessions.create(found, record, build(record))
     return found
@@ -58,7 +58,7 @@ def test_a_grant_reaches_the_policy_and_goes_again(places: Places, root: Path) -
     assert change.record.grants == (Grant(str(root / "other"), "session", None, "denial 3", 7),)
     assert allowed(places, root / "other/x")
     assert change.command == f"nd7 allow --session {PID} {root}/other"
-    assert change.when.endswith("nd7 run claude --resume 0a1b")
+    assert change.when.endswith("nd7 run claude --resume 0a1b2c3d-0000-4000-8000-0123456789ab")
     again = allow(places, PID, str(root / "other"))
     assert again.already
     assert again.record.revision == change.record.revision
@@ -312,10 +312,10 @@ def test_a_resumed_session_starts_with_what_it_had(places: Places, root: Path) -
     assert record is not None
     sessions.remove(places, PID)
     fresh = replace(record, grants=(), revision=0)
-    carried = grants.starting(places, fresh, ["0a1b"])
+    carried = grants.starting(places, fresh, ["0a1b2c3d-0000-4000-8000-0123456789ab"])
     assert {grant.path for grant in carried} == {str(root / "other"), str(root / "c")}
     assert {grant.path for grant in grants.starting(places, fresh)} == {str(root / "c")}
-    assert grants.starting(places, replace(fresh, project="/elsewhere"), ["0a1b"]) == ()
+    assert grants.starting(places, replace(fresh, project="/elsewhere"), ["0a1b2c3d-0000-4000-8000-0123456789ab"]) == ()
     # They are in the floor, so that Write, Edit and Read have them, too; a later grant is not.
     fresh = replace(fresh, grants=(*carried, Grant(str(root / "b"))))
     assert decide(build(fresh, grants=False), "write", f"{root}/other/x").allowed
@@ -333,11 +333,13 @@ def test_a_swept_session_is_remembered_too_and_a_damaged_file_stops_nothing(plac
     sessions.update(places, PID, lambda record: replace(record, owner_start="another process"))
     assert sessions.sweep(places) == [PID]
     record = Record(project=f"{places.home}/work/app", home=places.home)
-    assert [grant.path for grant in grants.starting(places, record, ["0a1b"])] == [str(root / "other")]
+    assert [grant.path for grant in grants.starting(places, record, ["0a1b2c3d-0000-4000-8000-0123456789ab"])] == [
+        str(root / "other")
+    ]
     (Path(places.nd7) / "grants.json").write_text("[]")
     with pytest.raises(Nd7Error, match="damaged"):
-        grants.starting(places, record, ["0a1b"])
-    fresh = replace(record, pid=PID, owner_start="x", agent_sessions=("0a1b",))
+        grants.starting(places, record, ["0a1b2c3d-0000-4000-8000-0123456789ab"])
+    fresh = replace(record, pid=PID, owner_start="x", agent_sessions=("0a1b2c3d-0000-4000-8000-0123456789ab",))
     sessions.create(places, fresh, build(fresh))
     sessions.remove(places, PID)
     assert sessions.live(places) == []

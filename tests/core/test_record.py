@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,6 +44,13 @@ def test_a_record_comes_back_as_it_was() -> None:
     data = json.loads(to_json(WHOLE))
     assert data["grants"] == ["/a", "/b\udcff"]
     assert list(data)[:7] == ["project", "home", "state", "tmp", "exit", "grants", "ssh_agent"]
+
+
+def test_only_what_an_agent_calls_a_session_is_ever_put_on_its_command_line() -> None:
+    real = "0a1b2c3d-0000-4000-8000-0123456789ab"
+    hostile = ("--dangerously-skip-permissions", "nd7-77-1795960102", "-p", "x", f"{real}\n", real.upper())
+    assert replace(WHOLE, agent_sessions=(real, *hostile)).conversation == real
+    assert replace(WHOLE, agent_sessions=hostile).conversation == ""
 
 
 def test_a_record_of_the_macos_nd7_is_enough() -> None:
