@@ -12,6 +12,7 @@ import array
 import contextlib
 import ctypes
 import fcntl
+import importlib
 import json
 import mmap
 import os
@@ -550,7 +551,7 @@ def confined(made: Cell, question: dict[str, Any], ruleset: int, abi: int, write
         os.close(ruleset)
         if "argv" in question:
             return execute(question)
-        module = __import__(question["module"])
+        module = importlib.import_module(question["module"])
         function = getattr(module, question["function"])
         argument = question.get("argument")
         value = function(targets) if argument is None else function(targets, argument)
