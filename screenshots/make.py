@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import difflib
+import html
+import os
 import re
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -45,7 +47,9 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
     thread.start()
     taken: dict[str, str] = {}
     try:
-        await until(lambda: driver.played, "the agent to have played")
+        await until(lambda: driver.played or not thread.is_alive(), "the agent to have played")
+        if not driver.played:
+            raise SystemExit("the session ended: " + "\n".join(driver.lines))
         app = Dashboard(set_up.places, environ={})
         async with app.run_test(size=size) as pilot:
 
@@ -74,6 +78,10 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             await take("profile")
             await pilot.press("escape", "question_mark")
             await take("help")
+            await pilot.press("escape", "h")
+            await until(lambda: "releases.txt" in app.export_screenshot(), "the past denials")
+            await pilot.pause(1.0)
+            await take("history")
     finally:
         driver.end()
         thread.join(5.0)
@@ -91,7 +99,7 @@ def text(svg: str) -> list[str]:
     """What can be read in a picture, its numbers left out: they are times, pids and ages, and differ at each run."""
     rows: dict[str, list[str]] = {}
     for y, words in re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>([^<]*)</text>', svg):
-        rows.setdefault(y, []).append(words.replace("&#160;", " "))
+        rows.setdefault(y, []).append(html.unescape(words))
     lines = [re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}", "", "".join(row)) for row in rows.values()]
     return [re.sub(r"[\d\s─…▁▂▃▄▅▆▇█]+", " ", line).strip() for line in lines]
 
@@ -109,11 +117,15 @@ def make() -> dict[str, str]:
 
 
 def stale(taken: dict[str, str]) -> list[str]:
-    """The pictures whose file does not say what they say now."""
+    """What the files say and the pictures do not, and the other way round; empty where all are current."""
     known = {path.stem: path.read_text("utf-8") for path in HERE.glob("*.svg")}
-    return sorted(
-        name for name in known.keys() | taken.keys() if text(known.get(name, "")) != text(taken.get(name, ""))
-    )
+    found = []
+    for name in sorted(known.keys() | taken.keys()):
+        before, now = text(known.get(name, "")), text(taken.get(name, ""))
+        if before != now:
+            lines = difflib.unified_diff(before, now, lineterm="", n=0)
+            found += [f"out of date: {name}", *(line for line in lines if line[:2] not in ("--", "++", "@@"))]
+    return found
 
 
 def write(taken: dict[str, str]) -> None:
@@ -132,11 +144,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a picture is out of date")
     arguments = parser.parse_args()
-    tempfile.tempdir = "/tmp"  # a neutral name in the pictures, whatever TMPDIR says
+    os.environ.pop("TMPDIR", None)  # a neutral name in the pictures
     taken = make()
     if arguments.check:
         old = stale(taken)
-        print("\n".join(f"out of date: {name}" for name in old) or "every picture is current")
+        print("\n".join(old) or "every picture is current")
         return 1 if old else 0
     write(taken)
     print(f"{len(taken)} pictures")

@@ -88,9 +88,14 @@ class Stage:
 
 
 def bases() -> list[str]:
-    """Directories that the stage can be in, the best first."""
+    """Directories that the stage can be in, the best first.
+
+    /tmp comes late: every session may write there, so once the demo has ended its log would seem to say that a
+    refused write below /tmp was nobody's policy.
+    """
     cache = os.path.join(os.path.expanduser("~"), ".cache")
-    return [tempfile.gettempdir(), "/var/tmp", *([cache] if os.path.isabs(cache) else [])]
+    wanted = [os.environ.get("TMPDIR", ""), "/var/tmp", tempfile.gettempdir(), cache]
+    return [path for path in wanted if os.path.isabs(path)]
 
 
 def runs_programs(directory: str) -> bool:

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +37,9 @@ sys.exit(main(["demo", "--plain"]))
 """.replace("WHY", repr("from nd7exec.linux import namespaces\nnamespaces.usable = lambda: 'switched off'\n"))
 
 
+HERE: dict[str, str | None] = {"TMPDIR": "/tmp"}  # the world's own, which nobody else has
+
+
 def nothing_is_left(world: World) -> None:
     """No process, no file of the demo, nothing of nd7's in the person's own home."""
     world.wait(lambda: not running(world), 30, lambda: running(world))
@@ -56,7 +58,7 @@ def part(text: str, title: str) -> str:
 
 
 def test_plain_says_of_each_call_where_it_was_refused(world: World) -> None:
-    done = world.run(["nd7", "demo", "--plain"], timeout=90)
+    done = world.run(["nd7", "demo", "--plain"], timeout=90, env=HERE)
     assert done.code == 0, done.out + done.err
     assert "Landlock" in done.out.splitlines()[0]
     assert "▲" not in part(done.out, "Build in the project")
@@ -75,7 +77,7 @@ def test_plain_says_of_each_call_where_it_was_refused(world: World) -> None:
 
 
 def test_it_plays_without_namespaces_too(world: World) -> None:
-    done = world.run([sys.executable, "-P", "-c", WITHOUT_NAMESPACES], timeout=90)
+    done = world.run([sys.executable, "-P", "-c", WITHOUT_NAMESPACES], timeout=90, env=HERE)
     assert done.code == 0, done.out + done.err
     assert "no user namespace (switched off)" in done.out.splitlines()[0]
     assert "canary" not in done.out
@@ -88,7 +90,7 @@ def test_it_plays_without_namespaces_too(world: World) -> None:
 
 
 def test_plain_ends_with_its_reader(world: World) -> None:
-    done = world.run(["sh", "-c", "nd7 demo --plain | head -3"], timeout=60)
+    done = world.run(["sh", "-c", "nd7 demo --plain | head -3"], timeout=60, env=HERE)
     assert "Traceback" not in done.err
     assert len(done.out.splitlines()) == 3
     nothing_is_left(world)
@@ -96,7 +98,7 @@ def test_plain_ends_with_its_reader(world: World) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_it_whole(world: World, number: signal.Signals) -> None:
-    playing = world.start(["nd7", "demo", "--plain"])
+    playing = world.start(["nd7", "demo", "--plain"], env=HERE)
     world.wait(lambda: world.listdir("/tmp/nd7-demo/home/.nd7/sessions"))
     time.sleep(0.3)
     playing.send_signal(number)
@@ -107,7 +109,7 @@ def test_a_signal_ends_it_whole(world: World, number: signal.Signals) -> None:
 
 
 def test_it_ends_with_a_dashboard_that_was_killed(world: World) -> None:
-    playing = world.start(["nd7", "demo", "--plain"])
+    playing = world.start(["nd7", "demo", "--plain"], env=HERE)
     world.wait(lambda: world.listdir("/tmp/nd7-demo/home/.nd7/sessions"))
     playing.kill()
     playing.wait()
@@ -116,7 +118,7 @@ def test_it_ends_with_a_dashboard_that_was_killed(world: World) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 def test_one_key_lets_the_refused_write_through(world: World, size: tuple[int, int]) -> None:
-    screen = world.terminal(["nd7", "demo"], size=size)
+    screen = world.terminal(["nd7", "demo"], size=size, env=HERE)
     screen.wait_for("the agent waits: grant one of its refusals", 60)
     screen.keys("Home")
     screen.wait_for(lambda text: re.search(r"▲ kernel +~/notes/releases.txt +□ open", text))
@@ -132,7 +134,7 @@ def test_one_key_lets_the_refused_write_through(world: World, size: tuple[int, i
 
 
 def test_leaving_at_once_leaves_nothing(world: World) -> None:
-    screen = world.terminal(["nd7", "demo"])
+    screen = world.terminal(["nd7", "demo"], env=HERE)
     screen.wait_for("all sessions")
     screen.keys("q")
     screen.wait_for("EXITED 0")
@@ -140,7 +142,7 @@ def test_leaving_at_once_leaves_nothing(world: World) -> None:
 
 
 def test_a_dashboard_that_is_asked_to_end_ends(world: World) -> None:
-    screen = world.terminal(["nd7", "demo"])
+    screen = world.terminal(["nd7", "demo"], env=HERE)
     screen.wait_for("~/notes/releases.txt", 60)
     for pid, line in world.processes().items():
         if "nd7tui.cli demo" in line and "tmux" not in line and "sh -c" not in line:
@@ -151,7 +153,7 @@ def test_a_dashboard_that_is_asked_to_end_ends(world: World) -> None:
 
 
 def test_the_recorded_session_in_lines(world: World) -> None:
-    done = world.run(["nd7", "demo", "--plain", "--recorded"])
+    done = world.run(["nd7", "demo", "--plain", "--recorded"], env=HERE)
     assert done.code == 0, done.err
     for _, source, target, _ in EXPECTED:
         assert source in done.out
@@ -161,7 +163,7 @@ def test_the_recorded_session_in_lines(world: World) -> None:
 
 
 def test_the_recorded_session_in_the_dashboard(world: World) -> None:
-    screen = world.terminal(["nd7", "demo", "--recorded"])
+    screen = world.terminal(["nd7", "demo", "--recorded"], env=HERE)
     screen.wait_for(lambda text: re.search(r"▲ kernel +~/notes/releases.txt +□ open", text), 60)
     screen.wait_for(lambda text: re.search(r"◆ nd7-exec ls build", text), 60)
     screen.wait_for(lambda text: re.search(r"○ model +registry.internal:8443", text), 60)
@@ -173,10 +175,10 @@ def test_the_recorded_session_in_the_dashboard(world: World) -> None:
 
 def test_it_is_printed_in_any_encoding(world: World) -> None:
     for env in ({"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0"}):
-        done = world.run(["nd7", "demo", "--plain", "--recorded"], env=env)
+        done = world.run(["nd7", "demo", "--plain", "--recorded"], env={**HERE, **env})
         assert (done.code, done.err) == (0, ""), env
         assert "kernel (matched)" in done.out
-    done = world.run(["nd7", "demo", "--plain"], env={"PYTHONIOENCODING": "latin-1", "LC_ALL": "POSIX"})
+    done = world.run(["nd7", "demo", "--plain"], env={**HERE, "PYTHONIOENCODING": "latin-1", "LC_ALL": "POSIX"})
     assert done.code == 0, done.err + done.out
 
 
@@ -188,7 +190,7 @@ def test_a_machine_that_cannot_confine_is_told_so_and_shown_the_recording(
 
     none = confinement.Support(abi=0, errata=0, userns=False, notify=True)
     monkeypatch.setattr(confinement, "supported", lambda: none)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     assert cli.main(["demo", "--plain"]) == 0
     shown = capsys.readouterr()
     assert "no Landlock" in shown.err
@@ -198,7 +200,7 @@ def test_a_machine_that_cannot_confine_is_told_so_and_shown_the_recording(
 
 
 def test_without_a_terminal_it_says_what_works(world: World) -> None:
-    done = world.run(["nd7", "demo"])
+    done = world.run(["nd7", "demo"], env=HERE)
     assert (done.code, done.out) == (2, "")
     assert "--plain" in done.err
 
