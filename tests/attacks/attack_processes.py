@@ -94,7 +94,7 @@ def signal_by_extended_owner(t: Targets) -> Any:
 def signal_by_owner_ioctl(t: Targets) -> Any:
     import socket
 
-    return fcntl.ioctl(socket.socketpair()[0].fileno(), 0x8901, struct.pack("i", t.stranger))
+    return fcntl.ioctl(socket.socketpair()[0].detach(), 0x8901, struct.pack("i", t.stranger))
 
 
 @attack("zygote")
@@ -421,22 +421,26 @@ def x32_call(t: Targets) -> Any:
     return syscalls.raw(0x40000000 | 41, 1, 1, 0)
 
 
-@attack("ipc", opens=without_mounts("shared memory files of other programs are in the machine's /dev/shm"))
+@attack(
+    "ipc",
+    opens=without_mounts("shared memory files of other programs are in the machine's /dev/shm"),
+    errors=(errno.ENOENT,),
+)
 def strangers_shared_memory_file(t: Targets) -> Any:
     return os.open("/dev/shm/" + Path(t.tmp, "shm-name").read_text(encoding="utf-8"), os.O_RDWR)
 
 
-@attack("ipc")
+@attack("ipc", errors=(errno.EINVAL,))
 def strangers_shared_memory(t: Targets) -> Any:
     return call("shmat", t.shm_id, 0, 0o10000)
 
 
-@attack("ipc")
+@attack("ipc", errors=(errno.EINVAL,))
 def strangers_shared_memory_removed(t: Targets) -> Any:
     return call("shmctl", t.shm_id, 0, 0)
 
 
-@attack("ipc")
+@attack("ipc", errors=(errno.ENOENT,))
 def strangers_message_queue(t: Targets) -> Any:
     return call("mq_open", b"nd7-stranger", os.O_RDWR, 0, 0)
 
@@ -458,7 +462,7 @@ def set_uid_program(t: Targets) -> Any:
     raise refused()
 
 
-@attack("privilege")
+@attack("privilege", errors=(errno.EINVAL,))
 def no_new_privs_off(t: Targets) -> Any:
     return call("prctl", 38, 0, 0, 0, 0)
 

@@ -289,7 +289,11 @@ def supervisors_descriptor_reopened(t: Targets) -> Any:
     return os.open(f"/proc/{t.supervisor}/fd/0", os.O_RDONLY)
 
 
-@attack("read", opens=without_mounts("/dev/shm is the machine's without a mount namespace; the session needs one"))
+@attack(
+    "read",
+    opens=without_mounts("/dev/shm is the machine's without a mount namespace; the session needs one"),
+    errors=(errno.ENOENT,),
+)
 def strangers_shared_file(t: Targets) -> Any:
     return read("/dev/shm/" + read(os.path.join(t.tmp, "shm-name")))
 
@@ -318,7 +322,7 @@ def hidden_by_unix_descriptor_passing(t: Targets) -> Any:
     fd = os.open(t.path(KEY), os.O_PATH)
     ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
     _, control, _, _ = theirs.recvmsg(1, 64)
-    return os.read(struct.unpack("i", control[0][2])[0], 10)
+    return read(f"/proc/self/fd/{struct.unpack('i', control[0][2])[0]}")
 
 
 @attack("read")

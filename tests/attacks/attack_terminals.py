@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
@@ -60,13 +61,13 @@ def hang_up_by_vhangup(t: Targets) -> Any:
     return call("vhangup")
 
 
-@attack("terminal")
+@attack("terminal", errors=(errno.ENOENT,))
 def read_another_terminal(t: Targets) -> Any:
     fd = os.open(t.other_terminal, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
     return _is_the_strangers(fd, t)
 
 
-@attack("terminal")
+@attack("terminal", errors=(errno.ENOENT,))
 def write_to_another_terminal(t: Targets) -> Any:
     fd = os.open(t.other_terminal, os.O_WRONLY | os.O_NOCTTY)
     return _is_the_strangers(fd, t)
@@ -84,7 +85,7 @@ def terminal_by_the_strangers_descriptors(t: Targets) -> Any:
     return os.open(f"/proc/{t.stranger}/fd/0", os.O_RDWR | os.O_NOCTTY)
 
 
-@attack("terminal")
+@attack("terminal", errors=(errno.ENXIO,))
 def controlling_terminal_of_the_supervisor(t: Targets) -> Any:
     return os.open("/dev/tty", os.O_RDWR)
 

@@ -49,7 +49,7 @@ def truncate_while_opening(t: Targets) -> Any:
     return os.open(t.path("outside/file"), os.O_RDONLY | os.O_TRUNC)
 
 
-@attack("write")
+@attack("write", errors=(errno.EINVAL,))
 def truncate_a_descriptor(t: Targets) -> Any:
     return os.ftruncate(os.open(t.path("notes.txt"), os.O_RDONLY), 0)
 
@@ -319,8 +319,8 @@ def kernel_object(t: Targets) -> Any:
 
 
 @attack("write")
-def sysrq(t: Targets) -> Any:
-    return os.open("/proc/sysrq-trigger", os.O_WRONLY)
+def kernel_messages(t: Targets) -> Any:
+    return os.open("/proc/sys/kernel/printk", os.O_WRONLY)
 
 
 @attack("write")

@@ -16,6 +16,12 @@ from nd7exec.linux import syscalls
 
 Attack = Callable[[Targets], Any]
 
+# What a refusal looks like.  Anything else is a broken attack, which proves nothing.
+REFUSALS = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV, errno.EBUSY, errno.ENOSYS, errno.ENOSPC,
+    errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.EISCONN,
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Case:
@@ -25,6 +31,7 @@ class Case:
         open_when: names a reason where a configuration is known to leave this open; None where it must hold.
         arrives: listeners at which nothing may arrive either.
         dies: the attacker may also be killed for it (SIGSYS).
+        errors: what else than the usual refusals it may end in, where the kernel has a word of its own for it.
     """
 
     name: str
@@ -33,7 +40,7 @@ class Case:
     open_when: Callable[[Config], str | None]
     arrives: tuple[str, ...] = ()
     dies: bool = False
-    root_only: bool = False
+    errors: tuple[int, ...] = ()
 
 
 CASES: dict[str, Case] = {}
@@ -64,13 +71,13 @@ def attack(
     opens: Callable[[Config], str | None] = closed,
     arrives: tuple[str, ...] = (),
     dies: bool = False,
-    root_only: bool = False,
+    errors: tuple[int, ...] = (),
 ) -> Callable[[Attack], Attack]:
     """Register a function as an attack: it must raise OSError where it is refused, and return where it got through."""
 
     def register(function: Attack) -> Attack:
         CASES[function.__name__] = Case(
-            function.__name__, kind, function, opens, arrives=arrives, dies=dies, root_only=root_only
+            function.__name__, kind, function, opens, arrives=arrives, dies=dies, errors=errors
         )
         return function
 

@@ -19,7 +19,7 @@ import attack_terminals
 import attack_writes
 import confined
 from confined import ALL, BARE, FULL, Cell
-from kit import CASES, Case
+from kit import CASES, REFUSALS, Case
 
 MODULES = (attack_mounts, attack_network, attack_processes, attack_reads, attack_terminals, attack_writes)
 UIDS = (confined.UNPRIVILEGED, 0) if os.getuid() == 0 else (os.getuid(),)
@@ -38,6 +38,8 @@ def test_attack(cell: Cell, case: Case) -> None:
     assert outcome.how in ("raised", "returned", "died"), outcome.text
     reason = case.open_when(cell.config)
     got_through = outcome.how == "returned" or any(name in case.arrives for name in outcome.arrived)
+    if outcome.how == "raised":
+        assert outcome.errno in REFUSALS | set(case.errors), f"no refusal: {outcome}"
     if outcome.how == "died":
         assert case.dies, f"the attacker died of signal {outcome.value}"
     if reason is None:
