@@ -6,6 +6,7 @@ next one on.  The agent's own tools run under the floor and get it only by a res
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import stat
@@ -39,6 +40,10 @@ __all__ = [
     "spend",
     "starting",
 ]
+
+# Without an ending, and yet no program expects a folder there: an empty one in its place would break the person's shell.
+_FILES = frozenset({"Makefile", "Dockerfile", "LICENSE", "README", "authorized_keys", "crontab", ".env"})
+_DOT_FILES = ("rc", "profile", "_history", "_login", "_logout", "_aliases", "gitconfig", "gitignore", "gitattributes")
 
 WHEN = "The next Bash command has it; Write, Edit and Read need a restart"
 WHEN_BACK = "The next Bash command is without it; what runs already keeps it until it ends"
@@ -153,9 +158,11 @@ def _keep_places(record: Record, path: str) -> list[str]:
 
 
 def _kind_of_name(path: str, typed: str) -> str:
-    """Whether a missing path is meant as a file: a name with an ending, as in `notes.txt`."""
-    stem, ending = os.path.splitext(os.path.basename(path))
-    return "file" if stem and len(ending) > 1 and not typed.endswith("/") else "directory"
+    """Whether a missing path is meant as a file: a name with an ending, as in `notes.txt`, or a well-known one."""
+    name = os.path.basename(path)
+    stem, ending = os.path.splitext(name)
+    file = (stem and len(ending) > 1) or name in _FILES or (name.startswith(".") and name.endswith(_DOT_FILES))
+    return "file" if file and not typed.endswith("/") else "directory"
 
 
 def allow(
@@ -189,7 +196,9 @@ def allow(
         raise GrantError("the grant would have ended before it began")
     try:
         status = os.stat(target)
-    except OSError:
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise GrantError(f"{safe_path(target)}: {error.strerror}") from None
         status = None
         if not os.path.isdir(os.path.dirname(target)):
             raise GrantError(

@@ -86,7 +86,14 @@ def test_what_does_not_exist_is_granted_where_its_folder_does(places: Places, ro
     assert (root / "other/notes.txt").read_bytes() == b""
     assert allow(places, PID, f"{root}/other/.hidden").created == "directory"
     assert allow(places, PID, f"{root}/other/x.d/").created == "directory"
-    assert allow(places, PID, f"{root}/other/Makefile", make="file").created == "file"
+    assert allow(places, PID, f"{root}/other/any", make="file").created == "file"
+    for name in (".bashrc", ".profile", ".gitconfig", ".env", "Makefile"):
+        assert allow(places, PID, f"{root}/other/{name}").created == "file", name
+    for name in (".venv", ".config", "bin"):
+        assert allow(places, PID, f"{root}/other/{name}").created == "directory", name
+    (root / "other/circle").symlink_to("circle")
+    with pytest.raises(GrantError, match="symbolic links"):
+        allow(places, PID, f"{root}/other/circle")
     with pytest.raises(GrantError, match="folder does not exist"):
         allow(places, PID, f"{root}/nowhere/x")
     assert not (root / "nowhere").exists()
