@@ -146,7 +146,8 @@ class Dashboard(Outside, Mortal):
     def say(self, text: str, role: theme.Role = "text") -> None:
         """Say something at the bottom, for a few seconds or until the next key."""
         self.said = (safe(text, 400), role)
-        self._said_until = time.monotonic() + SAID_SECONDS
+        # What went wrong stays until a key is pressed: nobody may have looked.
+        self._said_until = time.monotonic() + (SAID_SECONDS if role != "bad" else 3600.0)
         self._redraw()
 
     def quiet(self) -> None:

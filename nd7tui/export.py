@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 import time
 
 from nd7tui.deeds import Done
 from nd7tui.model import Deed
+from nd7tui.starting import nd7
 
 SECONDS = 120.0
 
@@ -25,7 +25,7 @@ def export(query: str, now: int) -> Done:
     except OSError as error:
         return Done("other", False, f"{path}: {error.strerror}", Deed(now, "export", line, str(error), False))
     try:
-        command = [sys.executable, "-P", "-m", "nd7tui.cli", "export", "--format", "md", "--", *words]
+        command = nd7("export", "--format", "md", "--", *words)
         ended = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=subprocess.PIPE, timeout=SECONDS
         )

@@ -31,6 +31,7 @@ class Row:
         cut: how many characters of the output were left out before and after.
         revision: of the profile then in force.
         count: how often the same was refused in this session.
+        tied_to: of a report by the agent: id of the row of the call that it is about, or "".
     """
 
     id: str
@@ -51,6 +52,7 @@ class Row:
     first_ts: int = 0
     agent_id: str = ""
     note: str = ""
+    tied_to: str = ""
 
     @property
     def source(self) -> Source:

@@ -39,6 +39,8 @@ def why_not(row: Row, session: SessionRow | None) -> str:
     verdict = row.verdict
     if verdict.source == "none":
         return "this is no denial of nd7's, so no grant helps"
+    if row.tied_to:
+        return "it is about an earlier call, which has a row of its own"
     if verdict.remedy == "cannot-grant":
         return "this cannot be granted" + (f": {verdict.reason}" if verdict.reason else "")
     if verdict.remedy == "restart-wider" and not verdict.grant:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from textual.app import App
 
 from nd7tui.model import Row, SessionRow
+from nd7tui.starting import nd7
 
 if TYPE_CHECKING:
     from nd7tui.app import Dashboard
@@ -37,7 +37,7 @@ class Outside(App[None]):
 
     async def attach(self, session: SessionRow) -> None:
         """Put this terminal on a session's screen; reading goes on meanwhile."""
-        await self.outside([sys.executable, "-m", "nd7tui.cli", "attach", str(session.pid)])
+        await self.outside(nd7("attach", str(session.pid)))
 
     async def outside(self, command: list[str]) -> None:
         """Run a program in the real terminal and come back."""

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nd7core.sessions import Session
-
 from nd7core.attribution.verdict import Source
 from nd7core.record import Record
+from nd7core.sessions import Session
 from nd7tui.look import Activity
 from nd7tui.model import GrantRow, SessionRow
 from nd7tui.tracker import Track

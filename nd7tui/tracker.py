@@ -203,6 +203,7 @@ class Track:
             cut=cut,
             agent_id=agent_id,
             note=note[:400],
+            tied_to=denial.tied_to,
         )
         known = self._shown.get(row.id)
         if known is not None:

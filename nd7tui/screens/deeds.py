@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from textual import on
 from textual.app import ComposeResult
 
 from nd7core.text import safe
 from nd7tui import detail, keys, look
-from nd7tui.line import Line, fit
-from nd7tui.messages import StoreChanged
+from nd7tui.line import Line, fit, indented, wrap
+from nd7tui.messages import Picked, StoreChanged
 from nd7tui.screens.page import Page
 from nd7tui.widgets.bar import Bar
 from nd7tui.widgets.rowlist import RowList
+from nd7tui.widgets.textpane import TextPane
 
 
 class Deeds(Page):
@@ -21,10 +23,30 @@ class Deeds(Page):
     BINDINGS = [*keys.bindings("deeds")]
     LINE = ("copy", "back", "help")
 
+    DEFAULT_CSS = """
+    Deeds #deeds { height: 1fr; }
+    Deeds #deed { height: 8; }
+    """
+
     def compose(self) -> ComposeResult:
         yield Bar(self.top_line, id="top")
         yield RowList(self, id="deeds", follow=True)
+        yield TextPane(self._whole, id="deed")
         yield Bar(self.bottom_line, id="bottom")
+
+    def _whole(self, width: int) -> list[Line]:
+        """The selected deed, none of it cut."""
+        found = [Line("rule").put(safe("─" * width), "rule")]
+        at = self.query_one(RowList).cursor
+        if at < len(self):
+            deed = self.dash.store.deeds[at]
+            found += indented(wrap(safe(deed.command), width - 3), 1, "code")
+            found += indented(wrap(safe(deed.result), width - 3), 1, "dim" if deed.ok else "bad")
+        return found
+
+    @on(Picked)
+    def _picked(self, message: Picked) -> None:
+        self.query_one(TextPane).redraw(top=True)
 
     def on_mount(self) -> None:
         self.query_one(RowList).focus()
@@ -52,7 +74,7 @@ class Deeds(Page):
         deed = self.dash.store.deeds[place]
         line = Line().gap().put(look.clock(deed.ts), "dim").gap(2)
         line.put(safe("done" if deed.ok else "not done"), "good" if deed.ok else "bad", cells=9)
-        line.put(fit(safe(deed.command), max(width // 2, 20)), "code")
+        line.put(fit(safe(deed.command), max(width * 2 // 3, 20), "middle"), "code")
         return line.gap(2).put(safe(deed.result), "dim")
 
     def empty(self, width: int) -> list[Line]:

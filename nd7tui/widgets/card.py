@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Set
 from nd7core.attribution.verdict import Source
 from nd7core.text import safe
 from nd7tui import look
-from nd7tui.line import Line, fit
+from nd7tui.line import Keep, Line, fit
 from nd7tui.model import SessionRow
 from nd7tui.theme import Role
 
@@ -77,6 +77,7 @@ def _adder(lines: list[Line], width: int) -> Callable[..., None]:
     def add(name: str, value: str, role: Role = "text") -> None:
         if value:
             line = Line().gap().put(safe(name), "dim", cells=11)
-            lines.append(line.put(fit(safe(value), width - 13, "middle"), role))
+            keep: Keep = "middle" if value.startswith(("/", "~")) else "head"
+            lines.append(line.put(fit(safe(value), width - 13, keep), role))
 
     return add

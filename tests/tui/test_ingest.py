@@ -327,7 +327,7 @@ async def test_attach_hands_the_terminal_over(here: Places, live: Story, owner: 
         assert "select one session" in said(app)
         await pilot.press("down", "enter")
         await until(pilot, lambda: ran)
-        assert ran[0][1:] == ["-m", "nd7tui.cli", "attach", str(owner.pid)]
+        assert ran[0][1:] == ["-P", "-m", "nd7tui.cli", "attach", str(owner.pid)]
 
 
 async def test_a_list_keeps_its_cursor_by_key(here: Places, live: Story) -> None:
