@@ -49,6 +49,8 @@ def check(record: Record, path: str) -> Refusal | None:
     if record.exit and within(path, record.exit):
         return Refusal(f"{shown} is the program that confines commands", False, "nd7")
     for kept in record.protected:
+        if within(path, kept) and _is_own_code(record, path):
+            return Refusal(f"{shown} is or holds what nd7 itself runs, outside the sandbox", False, "code")
         if within(path, kept):
             return Refusal(f"{shown} decides what the agent's next session starts with", False, "protected")
     for pseudo in _PSEUDO:
@@ -70,7 +72,8 @@ def check(record: Record, path: str) -> Refusal | None:
 
 def _is_own_code(record: Record, path: str) -> bool:
     """Whether a grant would let a command change nd7's own code or the Python that runs it."""
-    trees = [os.path.dirname(os.path.realpath(__file__))]
+    packages = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    trees = [os.path.join(packages, name) for name in ("nd7core", "nd7exec", "nd7tui")]
     if sys.prefix != sys.base_prefix:
         trees.append(os.path.realpath(sys.prefix))
     files = (os.path.realpath(sys.executable), record.exit)

@@ -7,15 +7,14 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import nd7exec
 from nd7core import credentials, grants, process
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical, within
 from nd7core.record import Record
-from nd7exec import agents, launcher, shell
+from nd7exec import agents, launcher, ourselves, shell
 from nd7exec.linux import confinement
 
 
@@ -106,7 +105,16 @@ def _own_group(gid: int) -> bool:
 
 def check_places(places: Places) -> None:
     """Refuse to keep a session where somebody else could change it.  Raises Nd7Error."""
-    for path in (places.home, places.nd7, places.sessions, os.path.dirname(places.state), places.state):
+    own = (places.nd7, places.sessions, *(os.path.join(places.state, name) for name in ("sessions", "bin")))
+    for path in own:
+        # A home or a state directory may be a link of the person's; below them nothing that nd7 made is one.
+        if os.path.islink(path):
+            raise Nd7Error(
+                f"{path} is a link, and nd7 follows none to where it keeps what confines a session",
+                hint="remove it, or put the directory that it leads to in its place",
+                exit_code=126,
+            )
+    for path in (places.home, *own, os.path.dirname(places.state), places.state):
         if why := others_write(path):
             raise Nd7Error(
                 f"{path} can be written by others ({why}), so they could change a session's policy",
@@ -129,24 +137,6 @@ def check_project(project: str, places: Places) -> None:
     for path in closed:
         if within(project, canonical(path)):
             raise Nd7Error(f"the project would lie in {path}, which no session may write", hint=step, exit_code=126)
-
-
-def check_ourselves(writable: Sequence[str]) -> None:
-    """Refuse where the session could rewrite nd7 itself, and so what the next session is confined by."""
-    ours = {
-        "nd7's own code": os.path.dirname(nd7exec.__file__),
-        "the Python that runs nd7": os.path.realpath(sys.executable),
-        "nd7's virtual environment": sys.prefix,
-        "nd7's Python installation": sys.base_prefix,
-    }
-    for what, path in ours.items():
-        for root in writable:
-            if within(os.path.realpath(path), root):
-                raise Nd7Error(
-                    f"{what} ({path}) lies in {root}, which the session may write: it could change what confines it",
-                    hint="install nd7 outside of it (`pipx install nd7`, `uv tool install nd7`), or move TMPDIR",
-                    exit_code=126,
-                )
 
 
 def temporary(environ: Mapping[str, str], places: Places) -> str:
@@ -200,7 +190,8 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
     adapter = agents.adapter_for(program, wish.program[0])
     if adapter:
         launch = adapter.prepare(launch)
-    check_ourselves([project, tmp, *launch.writable])
+    roots = [project, tmp, *launch.writable]
+    ourselves.check(roots)
     pid = os.getpid()
     record = Record(
         project=project,
@@ -217,7 +208,7 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         revision=1,
         writable=tuple(launch.writable),
         writable_files=tuple(launch.writable_files),
-        protected=tuple(launch.protected),
+        protected=tuple(dict.fromkeys((*launch.protected, *ourselves.protected(roots)))),
         hidden=credentials.elsewhere(places.home),
     )
     # What the project's sessions start with, and what a resumed one had when it ended: in the floor, too.

@@ -41,10 +41,10 @@ def small_disk(world: World, path: str, size: int) -> None:
 def own_processes(world: World, supervisor: int) -> dict[str, int]:
     """The pids of a session's own processes: supervisor, scribe, warden, zygote."""
     found = {"supervisor": supervisor}
-    for pid, line in world.processes().items():
+    for pid, line in sorted(world.processes().items()):
         name = line.removeprefix("nd7 ").split(" ")[0]
         if line.startswith("nd7 ") and name in ("scribe", "warden", "zygote"):
-            found[name] = pid
+            found.setdefault(name, pid)  # a child of the zygote has its name, too, until its exec
     return found
 
 
@@ -70,7 +70,7 @@ def frames(world: World, session_id: str = "") -> list[dict[str, Any]]:
     found = []
     for name in [session_id] if session_id else world.listdir(f"{STATE}/sessions"):
         events = f"{STATE}/sessions/{name}/events.ndjson"
-        if world.exists(events):
+        if world.path(events).is_file():
             found += [json.loads(line) for line in world.read(events).splitlines()]
     return found
 
