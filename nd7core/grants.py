@@ -41,7 +41,7 @@ __all__ = [
     "starting",
 ]
 
-# Without an ending, and yet no program expects a folder there: an empty one in its place would break the person's shell.
+# Without an ending, and yet no folder: an empty one in its place would break the person's shell or tools.
 _FILES = frozenset({"Makefile", "Dockerfile", "LICENSE", "README", "authorized_keys", "crontab", ".env"})
 _DOT_FILES = ("rc", "profile", "_history", "_login", "_logout", "_aliases", "gitconfig", "gitignore", "gitattributes")
 
