@@ -36,15 +36,15 @@ _OWN_OF_GIT = ("fatal", "error", "warning", "git", "hint", "ssh")
 _PASSED = Gate(
     re.compile(
         r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +OK +\]|test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
-        r"|TODO|Subtest))|\.\.\. ok$|\bPASSED\b| › "
+        r"|TODO|Subtest))|\.\.\. ok$|\bPASSED\b|\w › \w|^\s*[✕✗×✖].*\(\d+(?:\.\d+)? ?m?s\)$"
     ),
-    "ok pass ✓ ✔ √ ☑ › skip todo subtest",
+    "ok pass ✓ ✔ √ ☑ › ✕ ✗ × ✖ skip todo subtest",
 )
 _COMPARED = Gate(
     re.compile(
-        r"^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|wanted"
-        r"|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|"
-        r"\bAssertionError\b|\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
+        r"^\s*E\s+assert\b|^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|"
+        r"wanted|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|\bassert(?:Raises|"
+        r"_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
     ),
     "expected received actual got want have to_throw to_equal to_match to_contain assert did_not_raise pytest.raises",
 )
@@ -111,6 +111,8 @@ class Content:
     def merely_shown(self, line: str, finding: Finding | None) -> bool:
         """Whether a line was shown and not suffered."""
         stripped = line.strip()
+        if finding is not None and _talked_about(finding):
+            return True
         if len(stripped) > 8 and stripped in self.failure.command:
             return True
         if _PASSED.search(line) or _COMPARED.search(line) or _CODE.match(line):
@@ -172,6 +174,16 @@ class Content:
                 if simple.body or simple.name in ("xargs", "cd", "."):
                     return True
         return False
+
+
+_IN_QUOTES = re.compile(r"[\"'`“‘](?:[Pp]ermission denied|[Oo]peration not permitted|[Aa]ccess denied)[\"'`”’]")
+_NUMBER = re.compile(r"\b(?:13|1|errno|Errno|code|kind|Code)\b|E(?:ACCES|PERM)")
+
+
+def _talked_about(finding: Finding) -> bool:
+    """Whether a line has an error's words in quotes and nothing else of an error: an expectation, a title."""
+    line = finding.line
+    return not finding.paths and bool(_IN_QUOTES.search(line)) and not _NUMBER.search(line)
 
 
 def _shows(simple: Simple) -> bool:

@@ -148,6 +148,7 @@ def _of_marks(
         if other is not None:
             judged.append(judge.others(line, other))
             continue
+        judge.remote_answer = finding.kind == "unknown" and others.any_remote(lines)
         item = judge.finding(finding)
         if item.kind == "unknown" and any(old.kind != "unknown" and old.errno == finding.errno for old in judged):
             continue  # the same failure told again: an error object's fields, a cause, a closing line
@@ -166,6 +167,8 @@ def _nothing(failure: Failure) -> Verdict:
 def _combine(judged: list[Judged], failure: Failure) -> Verdict:
     """One verdict of everything that was found: the kernel's first, what a grant mends before what it does not."""
     kernel = [item for item in judged if item.kernel]
+    # What names something tells more of the same failure than what names nothing, whichever came first.
+    kernel = [item for item in kernel if item.kind != "unknown"] or kernel
     if kernel:
         leading = next(
             (item for item in kernel if item.remedy in ("grant", "restart-wider") and item.target), kernel[0]

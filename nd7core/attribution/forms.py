@@ -84,7 +84,7 @@ _LOCAL_SERVICE = re.compile(
     r"display|wayland|pulse|named ?pipe|daemon socket|unix socket|AF_UNIX|stream server)",
     re.IGNORECASE,
 )
-_UNIX = re.compile(r"\bunix:(?://)?(?P<url>/[^\s:'\"]+)|\bdial unix (?P<dial>[^\s:'\"]+)")
+_UNIX = re.compile(r"\bunix:(?://)?(?P<url>/[^\s:'\"]+)|\b(?:dial|listen) unix (?P<dial>[^\s:'\"]+)")
 _SOCKET_FILE = re.compile(r"\.(?:sock|socket|ipc|pipe)$|/S\.[\w.-]+$|/(?:var/)?run/[^\s]*sock")
 _SOURCE_NAME = re.compile(r"\S*\.\w{1,4}:\d+(?::in [`'][^']*')?")
 

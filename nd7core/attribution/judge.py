@@ -38,6 +38,7 @@ class Judge:
         self.platform = failure.platform
         self.bash = failure.tool in BASH_TOOLS
         self.cwd = failure.cwd or failure.project
+        self.remote_answer = False  # whether another line of the output is a remote's
         self.sandbox_errors = _OF_FILES[self.platform]
 
     # ------------------------------------------------------------------ resolving
@@ -152,6 +153,8 @@ class Judge:
             given, port = network.from_command(self.commands, finding.program, listening=finding.direction == "listen")
             host = host or given
         target = network.shown(host, port)
+        if host and not port and f"{host}:0" in finding.line:
+            target = f"{host}:0"  # any free port
         beside = _BESIDE.search(finding.line)
         also = tuple(network.shown(name, port) for name in (beside[1] if beside else "", host) if name and port)
         if host:
@@ -225,6 +228,12 @@ class Judge:
         if finding.errno == "EXDEV":
             return self._crossing(finding, resolved)
         first_shown = self.shown(*resolved[0])
+        if self.platform == "darwin" and finding.errno == "EPERM" and operation == "execute":
+            reason = "The session's profile does not let this program be started; a grant is for writing."
+            line = finding.line.strip()
+            return Judged(True, "path", "likely", "execute", first_shown, (), "cannot-grant", "", reason, "", line)
+        if finding.errno == "EPERM" and any(simple.name in _SOCKET_PROGRAMS for simple in self.commands):
+            return self.socket(finding)
         if finding.errno not in self.sandbox_errors:
             word = "EPERM" if self.platform == "darwin" else "EACCES"
             reason = f"For files a sandbox of this system answers with {word}; this is an ordinary refusal."
@@ -282,6 +291,11 @@ class Judge:
         target = self.shown(printed, path)
         doing: Operation = operation or "other"
         said = f"The policy lets this session {operation or 'use'} {target}."
+        git = next((simple for simple in self.commands if simple.name == "git"), None)
+        own = finding.program in ("fatal", "error", "git") and "credential" not in finding.line
+        if git and own and not self.rules.refuses("write", git.cwd or self.cwd or "/"):
+            reason = "The repository is writable for this session; ordinary permissions in it refuse."
+            return none(finding, "permissions", reason)
         if finding.errno == "":
             return none(finding, "program", f"{said} The program failed for another reason.", target, said, doing)
         if finding.errno == "EROFS":
@@ -393,12 +407,19 @@ class Judge:
             return none(finding, "permissions", reason)
         if finding.program in _ADMINISTRATION:
             return none(finding, others.ROOT.owner, others.ROOT.reason)
+        if self.remote_answer:
+            return none(finding, others.REMOTE.owner, others.REMOTE.reason)
         guess = guessed(self.commands, self.rules, self.home, self.platform)
         if guess:
             return replace_evidence(self.path(replace_paths(finding, guess)))
         talking = network.talks(self.commands) if finding.errno in ("EACCES", "ANY") else ""
         if talking:
             return self.network(replace_network(finding, talking))
+        git = next((simple for simple in self.commands if simple.name == "git"), None)
+        own = finding.program in ("fatal", "error", "git") and "credential" not in finding.line
+        if git and own and not self.rules.refuses("write", git.cwd or self.cwd or "/"):
+            reason = "The repository is writable for this session; ordinary permissions in it refuse."
+            return none(finding, "permissions", reason)
         if finding.errno == "":
             return none(finding, "program", "Nothing that the command names is refused by the policy.")
         reason = "Refused, but what is not said: look for a path outside the project that the program writes to."
@@ -413,6 +434,9 @@ _ADMINISTRATION = names(
     "mount umount swapon swapoff modprobe insmod rmmod iptables ip6tables nft ip ifconfig route sysctl hostname "
     "date chroot losetup fdisk parted mkfs fsck shutdown reboot systemctl service dpkg apt apt-get yum dnf apk "
     "pacman setcap auditctl"
+)
+_SOCKET_PROGRAMS = names(
+    "tmux screen byobu zellij dtach abduco ssh-agent ssh-add gpg gpg-agent emacs emacsclient dbus-send"
 )
 _SOCKETS = "Sockets of this machine are closed to a session; run what needs them in a terminal of your own."
 _REPLACES = re.compile(r"remov|unlink|renam|mov|replac|temporary|mkstemp|lock", re.IGNORECASE)

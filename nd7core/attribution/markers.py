@@ -59,7 +59,7 @@ def foreign(lowered: str) -> bool:
 
 
 _CORE = words(
-    "denied permitted read-only readonly cross-device eacces eperm erofs exdev errno os_error errcode 13) socket_(1 "
+    "denied permitted read-only readonly cross-device eacces eperm erofs exdev errno os_error errcode 13) (1) "
     "permissiondenied permissionerror unauthorizedaccess"
 )
 
@@ -105,13 +105,13 @@ _BACK = re.compile(
     re.IGNORECASE,
 )
 _CODE_WORDS = words(
-    "eacces eperm erofs exdev errno os_error errcode 13) socket_(1 permissiondenied permissionerror accessdenied "
+    "eacces eperm erofs exdev errno os_error errcode 13) (1) permissiondenied permissionerror accessdenied "
     "unauthorizedaccess"
 )
 _CODE = re.compile(
-    r"\b((?i:EACCES|EPERM|EROFS|EXDEV))\b|\[Errno -?(1|13|18|30)\]|\bos error (1|13|18|30)\b"
-    r"|\berrno[ =:]{1,3}-?(1|13|18|30)\b|\bErrcode: (1|13|18|30)\b|\(-?(13)\)(?=$|[ .,;])|socket \((1|13)\)$"
-    r"|\b(PermissionDenied|PermissionError|AccessDeniedException|AccessDenied|UnauthorizedAccessException)\b"
+    r"\b((?i:EACCES|EPERM|EROFS|EXDEV))\b|\[Errno -?(1|13|18|30)\]|\bos error (1|13|18|30)\b|\berrno[ =:]{1,3}-?(1|"
+    r"13|18|30)\b|\bErrcode: (1|13|18|30)\b|\(-?(13)\)(?=$|[ .,;])|[Ss]ocket\b.{0,300}\((1|13)\)$|"
+    r"\b(PermissionDenied|PermissionError|AccessDeniedException|AccessDenied|UnauthorizedAccessException)\b"
 )
 _SAYS_NUMBER = re.compile(
     r"\bE(ACCES|PERM|ROFS|XDEV)\b|(?:Errno |os error |errno[ =:]{1,3}-?|code: |Errcode: |PermissionError\("

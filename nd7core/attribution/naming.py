@@ -6,6 +6,7 @@ Quotes of any kind come first, then what stands between colons, before the error
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from nd7core.attribution import markers, paths
 from nd7core.attribution.cutting import KEY_PATH, START, cut
@@ -27,6 +28,8 @@ _CALLING = re.compile(r"\bcalling \w+\((?P<path>(?:~|\.{1,2})?/[^,()]*)(?:, ?[rw
 # PHP's warning, whose argument may be a relative path or an address.
 _STREAM = re.compile(r"\b\w+\((?P<path>[^()\s]+)\): [Ff]ailed to open (?:stream|dir)")
 _SOURCE = re.compile(r"^\S{1,300}:\d+:in [`'][^`'\n]{1,200}': ")
+# PHP's and Perl's place in the source, behind everything.
+_TAIL = re.compile(r" (?:in|at) \S{1,300} (?:on )?line \d+\.?.*$")
 _SOURCE_LINE = re.compile(r"[^\s:]*\.\w{1,4}:\d+")
 _BEFORE_TAIL = " \t:(,;–—-│|×*[{\"'`"
 _AFTER_HEAD = " \t:,;@)]│|-"
@@ -48,14 +51,23 @@ _CLOSE_BEFORE = re.compile(r"^(?: for \w+)?[ :(,-]*$")
 _MOVED = re.compile(r"->|=>|\bto\b")
 
 
+def _spans(line: str, mark: markers.Mark) -> Iterator[tuple[int, int, str]]:
+    """What is quoted on a line; where quotes stand around the error itself, what is quoted inside them."""
+    for start, end, text in paths.quoted(line):
+        if start >= mark.end or end <= mark.start or (start >= mark.start and end <= mark.end):
+            yield start, end, text
+            continue
+        for low, high in ((start + 1, mark.start), (mark.end, end - 1)):
+            for inner, outer, inside in paths.quoted(line[low:high]):
+                yield low + inner, low + outer, inside
+
+
 def _quoted(line: str, mark: markers.Mark) -> tuple[list[str], list[str], str, str]:
     """Paths and plain names in quotes, without quotes around the error; then the names right before and behind it."""
     clear: list[str] = []
     plain: list[str] = []
     before = behind = ""
-    for start, end, text in paths.quoted(line):
-        if start < mark.end and end > mark.start:
-            continue
+    for start, end, text in _spans(line, mark):
         if paths.looks_like_path(text):
             clear.append(text)
         elif text and len(text) < 256 and not _IGNORED_QUOTES.match(text) and _PLAIN_NAME.fullmatch(text):
@@ -160,7 +172,7 @@ def named_paths(line: str, mark: markers.Mark, program: str, *, files_only: bool
     """
     source = _SOURCE.match(line)
     begin = source.end() if source and source.end() <= mark.start else 0
-    before, after = line[begin : mark.start], line[mark.end :]
+    before, after = line[begin : mark.start], _TAIL.sub("", line[mark.end :])
     clear, plain, right_before, right_behind = _quoted(line, mark)
     if clear:
         if len(plain) == 1 and _MOVED.search(line):

@@ -65,8 +65,8 @@ def _block(lines: Sequence[str], index: int) -> tuple[str, ...]:
 
 
 _FRAME = re.compile(
-    r"^\s*(?:at |File \"|\d+: |from |#\d+ |in <|-->|--> |\^)|^\s+at\s|\bnode_modules/.*:\d+:\d+|\.(?:rs|go|py|js|rb"
-    r"|java):\d+"
+    r"^\s*(?:at |File \"|\d+: +(?:0x|<|\w+(?:::\w+)+)|from |#\d+ |in <|-->|--> |\^)|^\s+at\s|"
+    r"\bnode_modules/.*:\d+:\d+|\.(?:rs|go|py|js|rb|java):\d+"
 )
 _IN_BRACKETS = re.compile(r"\((\.{0,2}/?[\w.-]+(?:/[\w.-]+)+)\)")
 _COULD_NOT = re.compile(

@@ -236,7 +236,7 @@ def talks(commands: Iterable[Simple]) -> str:
         if simple.name in PROGRAMS:
             return "connect"
         for name, word in _SERVER_WORDS:
-            if (simple.name == name and (not word or word in simple.words)) or (not word and name in simple.words[:2]):
+            if (simple.name == name or name in simple.words[:3]) and (not word or word in simple.words):
                 return "listen"
         for text in (*simple.words, simple.body):
             if 8 < len(text) < 20_000 and _TALKS.search(text):

@@ -7,6 +7,7 @@ what a kind of server, permission system or tool always puts around the words th
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from nd7core.attribution.finding import names
@@ -77,25 +78,26 @@ _REMOTE = Gate(
         r"remote rejected|requested URL returned error|Resource not accessible|insufficient (?:scope|permissions|"
         r"privilege)|\(AccessDenied\)|<Code>AccessDenied|AccessDeniedException\b.{0,80}(?:not authorized|"
         r"operation)|not authorized to perform|UnauthorizedOperation|AccessDenied: Access Denied|PERMISSION_DENIED|"
+        r"\w+server: (?:permission|access) denied|code: (?:PermissionDenied|Unauthenticated)|"
         r"PermissionDenied: 403|does not have (?!write |read )[\w.]+ (?:access|permission)|is not authorized|"
         r"lacks? the .{1,60}scope|required scope|Access denied for user|ERROR (?!200\d)\d{4} \((?:28000|42000|"
         r"HY000)\)|\bORA-\d{5}|\bSQLSTATE\b|\bNOPERM\b|\bNOAUTH\b|\bWRONGPASS\b|not authorized on \w+|"
         r"NT_STATUS_ACCESS_DENIED|pull access denied|denied: (?:requested access|permission|access)|"
         r"requested access to the resource is denied|Error from server|Error response from daemon|"
-        r"rpc error: code = PermissionDenied|\bcode = PermissionDenied\b|\bERROR:  (?=[a-z])|Username for 'http|"
-        r"could not read Username|could not read Password|Repository not found|Access denied by|"
+        r"rpc error: code = PermissionDenied|\bcode = PermissionDenied\b|(?-i:\bERROR:  (?=[a-z]))|"
+        r"Username for 'http|could not read Username|could not read Password|Repository not found|Access denied by|"
         r"You do not have permission|Relay access denied|\b5[35]\d [15-7-]|\b550 |mail server|"
         r"Permission to \S+ denied to|not allowed to push|protected branch|pre-receive hook declined|rate limit|"
         r"\bIAM\b|\bCORS\b|X-Cache|Access-Control|robots\.txt|ssl certificate|certificate verify",
         re.IGNORECASE,
     ),
-    "publickey password keyboard gssapi hostbased (none denied_for denied_to superuser_to be_owner be_member 401 403 "
-    "407 451 forbidden unauthori token credential authenticat remote returned_error accessible insufficient "
-    "accessdenied authorized permission·denied permissiondenied does_not_have scope for_user error_1 error_2 error_3 "
-    "error_4 ora- sqlstate noperm noauth wrongpass nt·status pull_access denied: requested_access from_server daemon "
-    "rpc_error error:__ could_not_read username_for repository_not_found denied_by not_have_permission relay mail 55 "
-    "53 allowed_to_push protected_branch pre-receive rate_limit iam cors x-cache access-control robots certificate "
-    "try_again",
+    "publickey password keyboard gssapi hostbased (none denied_for denied_to superuser_to be_owner be_member 401 "
+    "403 407 451 forbidden unauthori token credential authenticat remote returned_error accessible insufficient "
+    "accessdenied authorized server: code: permission·denied permissiondenied does_not_have scope for_user error_1 "
+    "error_2 error_3 error_4 ora- sqlstate noperm noauth wrongpass nt·status pull_access denied: requested_access "
+    "from_server daemon rpc_error error:__ could_not_read username_for repository_not_found denied_by "
+    "not_have_permission relay mail 55 53 allowed_to_push protected_branch pre-receive rate_limit iam cors x-cache "
+    "access-control robots certificate try_again",
 )
 _ROOT = Gate(
     re.compile(
@@ -113,18 +115,18 @@ _ROOT = Gate(
 )
 _PROGRAM = Gate(
     re.compile(
-        r"run again with the --allow-|Requires \w+ access to|NotCapable|ERR_ACCESS_DENIED|AccessControlException|"
-        r"java\.security\.|--allow-fs-|blocked by (?:Content Security|CORS)|SecurityManager|--permission flag|"
-        r"safe\.directory|dubious ownership|policy\.xml|"
-        r"attempt to perform an operation not allowed by the security policy|restricted shell|: restricted\b|"
-        r"open_basedir restriction|not allowed by the (?:security )?policy|disable_functions|protected-mode|"
-        r"bad permissions|bad ownership|UNPROTECTED PRIVATE KEY|are too open|noclobber|"
+        r"run again with the --allow-|(?:permission|access) denied by (?:policy|hook|administrator|rule)|"
+        r"Requires \w+ access to|NotCapable|ERR_ACCESS_DENIED|AccessControlException|java\.security\.|--allow-fs-|"
+        r"blocked by (?:Content Security|CORS)|SecurityManager|--permission flag|safe\.directory|dubious ownership|"
+        r"policy\.xml|attempt to perform an operation not allowed by the security policy|restricted shell|"
+        r": restricted\b|open_basedir restriction|not allowed by the (?:security )?policy|disable_functions|"
+        r"protected-mode|bad permissions|bad ownership|UNPROTECTED PRIVATE KEY|are too open|noclobber|"
         r"cannot overwrite existing file|expected .{0,60}to (?:throw|equal|contain|match)|toThrow"
     ),
-    "--allow- requires notcapable err·access accesscontrol java.security content_security cors securitymanager "
-    "--permission safe.directory dubious policy.xml security_policy restricted open·basedir allowed_by "
-    "disable·functions protected-mode bad_permissions bad_ownership unprotected too_open noclobber overwrite "
-    "expected tothrow",
+    "denied_by --allow- requires notcapable err·access accesscontrol java.security content_security cors "
+    "securitymanager --permission safe.directory dubious policy.xml security_policy restricted open·basedir "
+    "allowed_by disable·functions protected-mode bad_permissions bad_ownership unprotected too_open noclobber "
+    "overwrite expected tothrow",
 )
 _SANDBOX = Gate(
     re.compile(
@@ -171,10 +173,33 @@ def of_line(line: str) -> Other | None:
     return None
 
 
+_SSH_OPTIONS = names("-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -P -p -Q -R -S -W -w")
+
+
+def ssh_words(simple: Simple) -> list[str]:
+    """The host and the remote command of ssh: its words without options and what they take."""
+    words = list(simple.words)
+    found: list[str] = []
+    while words:
+        word = words.pop(0)
+        if found:
+            found.append(word)  # behind the host everything is the remote command's
+        elif word[:1] != "-":
+            found.append(word)
+        elif word in _SSH_OPTIONS and words:
+            words.pop(0)
+    return found
+
+
+def any_remote(lines: Sequence[str]) -> bool:
+    """Whether some line of an output is a remote's answer by its form."""
+    return any(_REMOTE.search(line) for line in lines[:60])
+
+
 def elsewhere(simple: Simple) -> bool:
     """Whether a command runs its program in a container or on another machine."""
     if simple.name == "ssh":
-        return sum(1 for word in simple.words if word[:1] != "-") > 1
+        return len(ssh_words(simple)) > 1
     if simple.name in _CONTAINERS:
         return any(word in _ENTERS for word in simple.words[:4])
     if simple.name in ("ansible", "gcloud", "mosh", "sftp", "aws-vault"):

@@ -66,22 +66,22 @@ CONDITION = re.compile(
     re.IGNORECASE,
 )
 RESOLVED = re.compile(
-    r"\b(?:but|and|which|now|since|then|it)\b.{0,60}?\b(?:now works?|works? now|now passes|passes now|it works"
-    r"|they work|went through|is gone|are gone|no longer|succeeded|succeeds|is fixed|"
-    r"is (?:now )?(?:allowed|writable|in place|resolved)|after (?:your|the) (?:grant|approval|change))\b"
-    r"|\bafter (?:your|the) grant\b|\bafter you (?:granted|allowed|approved|added|widened)\b|\bno longer\b"
-    r"|\bnow (?:works|passes|succeeds|allowed|writable|permitted)\b"
-    r"|\b(?:I|I've|I have|we)(?:'ve|’ve)? (?:also )?(?:fixed|resolved|corrected|repaired|solved|addressed|removed"
-    r"|eliminated|worked out)\b|\b(?:fixed|resolved|solved) the\b"
-    r"|\b(?:that|this|it) (?:is|was|has been) (?:now )?(?:fixed|resolved|solved)\b|\bgrant(?:ed)? (?:it|that"
-    r"|access) and\b",
+    r"\b(?:but|and|which|now|since|then|it)\b.{0,60}?\b(?:now works?|works? now|now passes|passes now|it works|"
+    r"they work|went through|is gone|are gone|no longer|succeeded|succeeds|is fixed|is (?:now )?(?:allowed|"
+    r"writable|in place|resolved)|after (?:your|the) (?:grant|approval|change))\b|\bafter (?:your|the) grant\b|"
+    r"\bwith (?:your|the|that) grant\b|\bafter you (?:granted|allowed|approved|added|widened)\b|\bno longer\b|"
+    r"\bnow (?:works|passes|succeeds|allowed|writable|permitted)\b|\b(?:I|I've|I have|we)(?:'ve|"
+    r"’ve)? (?:also )?(?:fixed|resolved|corrected|repaired|solved|addressed|removed|eliminated|worked out)\b|"
+    r"\b(?:fixed|resolved|solved) the\b|\b(?:that|this|it) (?:is|was|has been) (?:now )?(?:fixed|resolved|"
+    r"solved)\b|\bgrant(?:ed)? (?:it|that|access) and\b",
     re.IGNORECASE,
 )
 NEGATED = re.compile(
-    r"\b(?:no|not any|without(?: any)?|zero|never (?:saw|hit|met|got))\s+(?:\w+\s+){0,2}?(?:denials?|refusals?"
-    r"|permission (?:errors?|problems?|issues?)|blocks?|blocked|errors?|restrictions?)\b"
-    r"|\bnothing (?:was|is|has been|got) (?:\w+ )?(?:blocked|denied|refused|rejected)\b|\b(?:wasn.t|weren.t|isn.t"
-    r"|not) (?:blocked|denied|refused|rejected|restricted)\b|\bnone (?:was|were) (?:blocked|denied|refused)\b",
+    r"\b(?:not|never) been (?:denied|blocked|refused|restricted)\b|\b(?:no|not any|without(?: any)?|zero|"
+    r"never (?:saw|hit|met|got))\s+(?:\w+\s+){0,2}?(?:denials?|refusals?|permission (?:errors?|problems?|issues?)|"
+    r"blocks?|blocked|errors?|restrictions?)\b|\bnothing (?:was|is|has been|got) (?:\w+ )?(?:blocked|denied|"
+    r"refused|rejected)\b|\b(?:wasn.t|weren.t|isn.t|not) (?:blocked|denied|refused|rejected|restricted)\b|"
+    r"\bnone (?:was|were) (?:blocked|denied|refused)\b",
     re.IGNORECASE,
 )
 PERSON = re.compile(
@@ -209,7 +209,7 @@ PUSH = re.compile(
 OURS = re.compile(r"\b(?:sandbox\w*|nd7|this session|kernel|port|network|permitted|policy)\b", re.IGNORECASE)
 # Words that name an error without saying that it came.
 BARE = re.compile(
-    r"PermissionError|E(?:PERM|ACCES|ROFS)|permissions? (?:denied|error|denial|problem|issue)|not permitted|"
-    r"read-only file ?system",
+    r"^(?:PermissionError|E(?:PERM|ACCES|ROFS)|permissions? (?:denied|error|denial|problem|issue)|not permitted|"
+    r"read-only file ?system)$|(?:read-only|not writable|unreachable|not reachable|inaccessible)$",
     re.IGNORECASE,
 )

@@ -125,7 +125,7 @@ def _reports(sentence: str) -> int:
         return -1
     if (
         strong
-        and phrases.BARE.fullmatch(strong[0])
+        and phrases.BARE.search(strong[0])
         and not _targets(sentence)
         and not phrases.FIRST_PERSON.search(sentence)
     ):
@@ -139,7 +139,7 @@ def _reports(sentence: str) -> int:
         phrases.PROGRAM.search(sentence)
         and (phrases.PROGRAM_ACTS.search(sentence) or not _targets(sentence))
         and not phrases.FIRST_PERSON.search(sentence)
-        and not re.search(r"\bsandbox\b|\bthis session\b", sentence, re.IGNORECASE)
+        and not re.search(r"\bsandbox\b|\b(?:this|the) session\b", sentence, re.IGNORECASE)
     ):
         return -1
     return match.start()

@@ -30,3 +30,13 @@ def test_runs_in_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(found.table(f"real sessions: {len(cases)} recorded runs"))
     _held(found)
+
+
+def test_what_other_programs_print(capsys: pytest.CaptureFixture[str]) -> None:
+    """Formats of programs that cannot be run here (macOS, clouds, registries), written down from memory: trust less."""
+    cases = load("written.jsonl")
+    found = score(cases)
+    with capsys.disabled():
+        print(found.table(f"{len(cases)} outputs of known formats"))
+    _held(found)
+    assert found.share("model found as model") >= 0.95, found.failed
