@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -164,3 +165,16 @@ def notify_supported() -> bool:
     except OSError:
         return False
     return True
+
+
+def listener_free() -> bool:
+    """Whether a notifier can be had here, that is, no sandbox outside has one; tried in a forked child."""
+    child = os.fork()
+    if child == 0:
+        try:
+            syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+            install(ret(ALLOW))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
