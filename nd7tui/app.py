@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nd7tui.outlook import Outlook
 
 SAID_SECONDS = 8.0
+AFTER_PAINT = 0.03
 OUTLOOKS_KEPT = 500
 
 
@@ -90,8 +91,9 @@ class Dashboard(Outside, Mortal):
         return Main()
 
     def on_mount(self) -> None:
-        # Nothing is read from disk before the first paint.
-        self.call_after_refresh(self._begin)
+        # Nothing is read from disk before the first paint, and nothing imported beside it: what the ingest thread
+        # needs takes 100 ms to load, in which the thread that writes to the terminal would wait for its turn.
+        self.call_after_refresh(self.set_timer, AFTER_PAINT, self._begin)
         self.set_interval(1.0, self._second)
 
     def _begin(self) -> None:

@@ -201,8 +201,9 @@ def indented(lines: Iterable[SafeText], by: int, role: Role) -> list[Line]:
     return [Line(role).gap(by).put(text) for text in lines]
 
 
+@lru_cache(maxsize=64)
 def blank(width: int, palette: Palette) -> Strip:
-    """An empty line."""
+    """An empty line; the same object again and again, for a new Strip is not cheap."""
     return Line().strip(width, palette)
 
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from nd7core.attribution.verdict import Operation, Source
 from nd7core.text import SafeText, safe
 from nd7tui.theme import Role
+
+if TYPE_CHECKING:
+    # Not at run time: the package brings the whole engine along, a fifth of the time to the first paint.
+    from nd7core.attribution.verdict import Operation, Source
 
 RowState = Literal["open", "granted", "proved", "repeated", "obsolete"]
 Activity = Literal["starting", "working", "waiting", "idle", "ended", "orphaned", "broken"]

@@ -7,9 +7,13 @@ They are bounded, so that a 10 MB output never reaches the thread that draws.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from nd7core.attribution.verdict import Source, Verdict
 from nd7tui.look import Activity, RowState
+
+if TYPE_CHECKING:
+    # Not at run time: the package brings the whole engine along, a fifth of the time to the first paint.
+    from nd7core.attribution.verdict import Source, Verdict
 
 # What of a text is kept for showing.  A person reads a screenful; the log keeps everything.
 COMMAND_LIMIT = 16_000

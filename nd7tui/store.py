@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from nd7core.attribution.verdict import Source
 from nd7core.text import SafeText, safe
 from nd7tui.filters import Filter
 from nd7tui.model import Batch, Deed, GrantRow, Row, SessionRow
+
+if TYPE_CHECKING:
+    # Not at run time: the package brings the whole engine along, a fifth of the time to the first paint.
+    from nd7core.attribution.verdict import Source
 
 # Rows held for the stream.  Older ones are in the past denials; a day's work is far below this.
 KEPT = 50_000

@@ -70,6 +70,7 @@ class Main(Page):
     def compose(self) -> ComposeResult:
         # Kept, not looked up: a timer may still come while the screen is being taken down.
         store = self.dash.store
+        self._fit(*self.app.size)  # now, so that the first layout is the right one
         self.session_list = RowList(SessionList(store, self.dash.now), id="sessions")
         self.stream = RowList(Stream(store), id="stream", follow=True)
         self.detail = TextPane(self._detail, id="detail")
@@ -111,12 +112,13 @@ class Main(Page):
     # -- drawing --------------------------------------------------------------------------------------------------
 
     def on_resize(self, event: events.Resize) -> None:
-        width, height = event.size
-        small = width < LEAST_WIDTH or height < LEAST_HEIGHT
-        self.set_class(small, "-small")
+        self._fit(*event.size)
+        self.redraw_bars()
+
+    def _fit(self, width: int, height: int) -> None:
+        self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "-small")
         self.set_class(width >= WIDE and height >= 24, "-wide")
         self.set_class(height < 20, "-short")
-        self.redraw_bars()
 
     def _small(self, width: int) -> list[Line]:
         size = self.app.size
@@ -200,7 +202,7 @@ class Main(Page):
         self.card.redraw()
 
     def on_screen_resume(self) -> None:
-        if self.is_mounted:
+        if self.is_mounted and self.dash.store.version:
             self.on_store_changed(StoreChanged())
 
     @on(Picked)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from typing import TYPE_CHECKING
 
-from nd7core.attribution.verdict import Source
 from nd7core.text import safe
 from nd7tui import look
 from nd7tui.line import Keep, Line, fit
 from nd7tui.model import SessionRow
 from nd7tui.theme import Role
+
+if TYPE_CHECKING:
+    # Not at run time: the package brings the whole engine along, a fifth of the time to the first paint.
+    from nd7core.attribution.verdict import Source
 
 CANARY: dict[str, tuple[str, Role]] = {
     "lit": ("a test refusal arrived", "good"),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from nd7core.attribution.verdict import Source
 from nd7core.text import SafeText, safe
 from nd7tui import look
 from nd7tui.detail import nothing
 from nd7tui.line import Line, fit
 from nd7tui.model import SessionRow
 from nd7tui.store import Store
+
+if TYPE_CHECKING:
+    # Not at run time: the package brings the whole engine along, a fifth of the time to the first paint.
+    from nd7core.attribution.verdict import Source
 
 ALL = "all"
 COUNTS = 12
