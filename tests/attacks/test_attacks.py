@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import attack_mounts
 import attack_network
@@ -18,6 +12,7 @@ import attack_reads
 import attack_terminals
 import attack_writes
 import confined
+import pytest
 from confined import ALL, BARE, FULL, Cell
 from kit import CASES, REFUSALS, Case
 
