@@ -42,7 +42,8 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
     from nd7tui.demo.drive import Driver
 
     set_up = stage.make()
-    driver = Driver(set_up)
+    tries: list[str] = []
+    driver = Driver(set_up, told=lambda: tries.append("again") if driver.played else None)
     thread = threading.Thread(target=driver.run, daemon=True)
     thread.start()
     taken: dict[str, str] = {}
@@ -70,7 +71,8 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             await pilot.press("escape", "G")
             await take("wider")
             await pilot.press("escape", "g")
-            await until(lambda: first_state() in ("proved", "obsolete"), "the granted write to pass")
+            await until(lambda: first_state() == "proved" and tries == ["again"], "the granted write to pass")
+            await until(lambda: all(s.activity == "idle" for s in app.store.sessions.values()), "the agent to rest")
             await take("granted")
             await pilot.press("a")
             await take("grants")

@@ -24,6 +24,7 @@ from nd7tui.demo import agent
 from nd7tui.demo.stage import Stage
 
 LOOK_SECONDS = 0.15
+AGAIN_SECONDS = 0.8  # from a grant to the next try: nobody is faster, and by then the log tells of the grant
 END_SECONDS = 12.0  # the supervisor gives an agent 5 s to end, and itself 8
 KEPT_LINES = 200
 
@@ -81,6 +82,7 @@ class Driver:
         self._to_agent, self._from_agent = self.process.stdin, self.process.stdout
         self._buffer = b""
         self._ended = False
+        self._due = 0.0
         self._idle = False  # the agent waits, and has not been answered
 
     @property
@@ -147,10 +149,7 @@ class Driver:
             else:
                 self.played = True
                 self.waiting()
-            if self.again:
-                self._answer(f"again {self.again.popleft()}")
-            else:
-                self._idle = True
+            self._idle = True
             return
         if word == "cue policy-away":
             self._pause()
@@ -162,7 +161,7 @@ class Driver:
             self.told()
             self._pause()
             self._look()
-        self._answer(f"again {self.again.popleft()}" if self.again and "cue" not in word else "go")
+        self._answer("go" if "cue" in word else self._next() or "go")
 
     def _put_back(self) -> None:
         # A grant in between has written the file anew, and then the newer one stands: link(2) replaces nothing.
@@ -195,7 +194,12 @@ class Driver:
         for path in now ^ self.grants:
             # A grant of a file or a folder above what was refused helps; of one below it does not.
             self.again += [number for target, number in self.targets if within(target, path)]
+            self._due = time.monotonic() + AGAIN_SECONDS
         self.grants = now
-        if self._idle and self.again:
+        if self._idle and (answer := self._next()):
             self._idle = False
-            self._answer(f"again {self.again.popleft()}")
+            self._answer(answer)
+
+    def _next(self) -> str:
+        """What the agent is to try again now, or ""."""
+        return f"again {self.again.popleft()}" if self.again and time.monotonic() >= self._due else ""
