@@ -137,7 +137,7 @@ class Broker:
                 self.answer(connection, b"E" + str(refusal).encode("utf-8", "surrogateescape"))
                 return
             try:
-                self.link.send(b"X", str(caller).encode(), [connection.fileno()])
+                self.link.send(b"X", f"{caller} {top}".encode(), [connection.fileno()])
             except OSError as error:
                 self.answer(connection, f"Eapply session policy: {error.strerror}".encode())
 

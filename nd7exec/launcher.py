@@ -44,7 +44,9 @@ def interpreter() -> str:
 def write(state: str) -> Launchers:
     """Write the launchers and the source below `state`, each only if it differs.  Raises OSError."""
     directory = os.path.join(state, "bin")
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    os.makedirs(os.path.dirname(state), exist_ok=True)
+    for path in (state, directory):  # one by one: makedirs gives its mode to the last only
+        os.makedirs(path, mode=0o700, exist_ok=True)
     os.chmod(directory, 0o700)
     found = Launchers(*(os.path.join(directory, name) for name in ("nd7-exec", "nd7-shell", "nd7-record")))
     source = Path(client.__file__).read_bytes()

@@ -62,6 +62,18 @@ def below(root: int, processes: dict[int, Stat]) -> set[int]:
     return found
 
 
+def group_is_orphaned(group: int, processes: dict[int, Stat]) -> bool:
+    """Whether nobody would notice that a process group has stopped, and let it go on.
+
+    As setpgid(2) has it: no member has a parent in another group of the same session.
+    """
+    for stat in processes.values():
+        above = processes.get(stat.parent)
+        if stat.group == group and above and above.group != group and above.session == stat.session:
+            return False
+    return True
+
+
 def of_command(root: int, processes: dict[int, Stat]) -> set[int]:
     """The processes of one command: its whole session (setsid(2)) and whatever descends from any of those."""
     found = {pid for pid, stat in processes.items() if stat.session == root or pid == root}

@@ -17,7 +17,7 @@ import select
 import signal
 import socket
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -109,6 +109,7 @@ class Scribe:
         self.gaps = Gaps()
         self.counted = 0
         self.granted: dict[str, Grant] = {}
+        self.uses: Counter[str] = Counter()
         self.known: list[str] = []
         self.ending = False
         self.refused = ""
@@ -245,11 +246,19 @@ class Scribe:
             return  # the session is being removed; its log says what the record would
 
     def used(self, started: int) -> None:
-        """A command that began at `started` has ended: what was granted for one command goes."""
+        """A command that began at `started` has ended: it used what was in force; what was for one command goes."""
         record = self.record_now()
-        spent = {g.path for g in record.grants if g.scope == "once" and g.created < started} if record else set()
+        had = [grant for grant in record.grants if grant.created < started] if record else []
+        self.uses.update(grant.path for grant in had if grant.scope != "once")
+        spent = {grant.path for grant in had if grant.scope == "once"}
         if spent:
             self.update(lambda r: replace(r, grants=tuple(g for g in r.grants if g.path not in spent)))
+
+    def tell_uses(self) -> None:
+        """Count in the record, at each tick and not at each command, how often each grant was in force for one."""
+        if self.uses:
+            more, self.uses = self.uses, Counter()
+            self.update(lambda r: replace(r, grants=tuple(replace(g, uses=g.uses + more[g.path]) for g in r.grants)))
 
     def expire(self) -> None:
         """What was granted until a time goes when it has come: the policy's file does not know the hour."""
@@ -260,6 +269,7 @@ class Scribe:
     def tick(self) -> None:
         self.refused = ""
         self.expire()
+        self.tell_uses()
         self.follow()
         for text in self.gaps.missing(time.monotonic()):
             shown = text[-200:].decode("utf-8", "replace")

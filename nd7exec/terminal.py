@@ -77,9 +77,14 @@ class OuterTerminal:
         return size_of(self.control)
 
     def raw(self) -> None:
-        """No echo, no signals, no translation: every byte goes through.  Not while in the background."""
-        if not self.is_raw and self.in_foreground():
+        """No echo, no signals, no translation: every byte goes through.
+
+        Not while in the background, and not where keys are not ours to read: ^C is then a signal as ever.
+        """
+        if not self.is_raw and self.input is not None and self.in_foreground():
             with contextlib.suppress(termios.error):
+                # Asked for each time: what it was while another job had it, a shell's line editor, was not ours.
+                self.saved = termios.tcgetattr(self.control)
                 tty.setraw(self.control, termios.TCSANOW)
                 self.is_raw = True
 

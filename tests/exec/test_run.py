@@ -146,7 +146,9 @@ BUSY = "sleep 300 & setsid sh -c '(sleep 301 &) &'; nohup sleep 302 >/dev/null 2
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_nothing_keeps_running_however_it_ends(world: World, number: int):
-    running = world.start(["nd7", "run", "sh", "-c", f"{STATE}/bin/nd7-exec -c 'sleep 304 & sleep 305' & {BUSY}"])
+    script = f"{STATE}/bin/nd7-exec -c 'sleep 304 & sleep 305' & {BUSY}"
+    # Whoever runs the tests may have SIGHUP ignored (nohup), and that is handed on.
+    running = world.start(["env", "--default-signal=HUP,TERM", "nd7", "run", "sh", "-c", script])
     world.wait(lambda: "sleep 305" in world.processes().values(), what=world.processes)
     world.wait(lambda: "sleep 301" in world.processes().values(), what=world.processes)
     assert pids(world) == [str(running.pid)]

@@ -200,3 +200,46 @@ print(hashlib.md5(typed[:300000]).hexdigest().encode() in out)
 """
     done = world.run(["/usr/bin/python3", "-Ic", code])
     assert done.out == "True\n", done.err
+
+
+def test_a_stop_where_nobody_could_let_it_go_on_is_none(world: World):
+    """The window's only program: without a shell around it, ^Z must not freeze it for ever."""
+    world.write("f", "".join(f"line {n}\n" for n in range(500)))
+    screen = world.terminal(["true"])
+    screen.wait_for("EXITED 0")
+    screen.tmux("respawn-window", "-k", "exec nd7 run vim -u NONE f")
+    screen.wait_for("line 20")
+    screen.keys("C-z", "G")
+    screen.wait_for("line 499")
+
+
+def test_a_script_around_it_stops_and_goes_on_with_it(world: World):
+    world.write("script", "#!/bin/sh\nnd7 run vim -u NONE f\necho ended $?\n", 0o755)
+    world.write("f", "".join(f"line {n}\n" for n in range(500)))
+    screen = shell(world)
+    screen.keys("clear; ./script", "Enter")
+    screen.wait_for("line 20")
+    screen.keys("C-z")
+    screen.wait_for("Stopped")
+    screen.keys("clear; fg", "Enter")
+    screen.wait_for("line 20")
+    screen.keys(":q!", "Enter")
+    screen.wait_for("ended 0")
+
+
+def test_started_in_the_background_and_brought_to_the_front(world: World):
+    screen = shell(world)
+    screen.keys("clear; nd7 run sh -c 'read x; echo got $x' &", "Enter")
+    screen.wait_for("nd7: session")
+    screen.keys("echo still $((6*7))", "Enter")
+    screen.wait_for("still 42")
+    screen.keys("fg", "Enter", "word", "Enter")
+    screen.wait_for("got word")
+
+
+def test_an_interrupt_from_the_keyboard_where_the_input_is_no_terminal(world: World):
+    screen = shell(world)
+    screen.keys("clear; nd7 run sh -c 'echo up; sleep 60' < /dev/null; echo status $?", "Enter")
+    screen.wait_for("up")
+    screen.keys("C-c")
+    screen.wait_for("status 130")
