@@ -86,6 +86,17 @@ def _linux() -> list[Check]:
     why = namespaces.usable()
     checks.append(_namespaces(why))
     checks.append(_notify(bpf.notify_supported(), bpf.listener_free))
+    scope = _read("/proc/sys/kernel/yama/ptrace_scope")
+    if scope == "3" or (scope == "2" and why and os.geteuid()):
+        checks.append(
+            Check(
+                "tracing",
+                "missing",
+                f"kernel.yama.ptrace_scope is {scope}",
+                "nd7 may not look at a session's sockets, so it cannot serve one",
+                "sudo sysctl -w kernel.yama.ptrace_scope=1 (from 3 only by a restart of the machine)",
+            )
+        )
     return checks
 
 

@@ -215,6 +215,9 @@ def _enter(rules: LinuxRules, terminal_master: bool, why_not: str, version: int)
         error.add_note("seccomp filter")
         raise
     enforced["seccomp"] = f"{len(seccomp.REFUSED)} kinds of system calls closed, unix sockets closed"
+    if missing:
+        # The record keeps only this table, and the dashboard shows it.
+        enforced["not in force"] = "; ".join(missing)
     return Entered(listener, master, root, terminal, namespaced, version, enforced, missing)
 
 

@@ -161,5 +161,8 @@ def take(zygote_pid: int, read_fd: int, write_fd: int) -> Session:
             os.set_inheritable(session.user_ns_fd, False)
         os.write(write_fd, b"+")
     except OSError as error:
-        raise ConfinementError(f"cannot take over the session: {error.strerror}") from error
+        raise ConfinementError(
+            f"cannot take over the session: {error.strerror}",
+            hint="where /proc/sys/kernel/yama/ptrace_scope is 2 or 3, no process may look at another, as nd7 must",
+        ) from error
     return session
