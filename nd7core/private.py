@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 
 from nd7core.errors import Nd7Error
-from nd7core.text import safe_path
+from nd7core.text import SafeText, safe_path
 
 _TEMPORARY = ".tmp-"
 
@@ -30,6 +30,14 @@ def _reason(status: os.stat_result) -> str:
     if status.st_mode & 0o022:
         return f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
     return ""
+
+
+def _shown(path: str, at: int | None) -> SafeText:
+    """A path for an error: whole, where /proc tells of which directory it is a name."""
+    if at is not None:
+        with contextlib.suppress(OSError):  # another system, or no /proc
+            path = os.path.join(os.readlink(f"/proc/self/fd/{at}"), path)
+    return safe_path(path)
 
 
 def open_directory(path: str, *, at: int | None = None, create: bool = False) -> int:
@@ -52,18 +60,18 @@ def open_directory(path: str, *, at: int | None = None, create: bool = False) ->
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise PrivateError(f"cannot make {safe_path(path)}: {error.strerror}") from None
+            raise PrivateError(f"cannot make {_shown(path, at)}: {error.strerror}") from None
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
     except (FileNotFoundError, PermissionError):
         raise
     except OSError as error:
-        raise PrivateError(f"{safe_path(path)} is not a directory of its own: {error.strerror}") from None
+        raise PrivateError(f"{_shown(path, at)} is not a directory of its own: {error.strerror}") from None
     status = os.fstat(fd)
     reason = _reason(status)
     if reason:
         os.close(fd)
-        raise PrivateError(f"{safe_path(path)} {reason}", hint="nd7 keeps its policies there and trusts nobody else's")
+        raise PrivateError(f"{_shown(path, at)} {reason}", hint="nd7 keeps its policies there and trusts nobody else's")
     if create and status.st_mode & 0o077:
         os.fchmod(fd, 0o700)
     return fd

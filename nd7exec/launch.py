@@ -39,7 +39,8 @@ def run(wish: Wish, environ: dict[str, str]) -> int:
         sessions.sweep(where)
         return _run(wish, environ, lambda session: Supervisor(session, where, fds, say), where)
     except OSError as error:  # a full disk, a limit: what no check before could see
-        raise Nd7Error(str(error), exit_code=126) from None
+        what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise Nd7Error(what, exit_code=126) from None
     except Nd7Error as error:
         if error.exit_code == 1:  # from a part that does not know that it is on the way to a program
             error.exit_code = 126

@@ -114,6 +114,13 @@ def check_places(places: Places) -> None:
                 hint="remove it, or put the directory that it leads to in its place",
                 exit_code=126,
             )
+    for path in (places.nd7, *(os.path.join(places.home, name) for name in (".ssh", ".aws"))):
+        if within(places.state, canonical(path)):
+            raise Nd7Error(
+                f"nd7's state directory would be {places.state}, in {path}, which no session can read",
+                hint="nd7-exec lies there: set XDG_STATE_HOME to another directory, or unset it",
+                exit_code=126,
+            )
     for path in (places.home, *own, os.path.dirname(places.state), places.state):
         if why := others_write(path):
             raise Nd7Error(
@@ -144,7 +151,9 @@ def temporary(environ: Mapping[str, str], places: Places) -> str:
     wanted = environ.get("TMPDIR", "")
     if os.path.isabs(wanted) and os.path.isdir(wanted):
         found = canonical(wanted)
-        if found != "/" and not within(places.home, found) and not within(found, places.nd7):
+        closed = [places.nd7, places.state, *(os.path.join(places.home, name) for name in (".ssh", ".aws"))]
+        usable = not any(within(found, canonical(path)) for path in closed)
+        if found != "/" and not within(places.home, found) and usable:
             return found
     return canonical("/tmp")
 

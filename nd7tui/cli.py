@@ -76,9 +76,11 @@ def usage() -> str:
 
 def fail(error: Nd7Error) -> int:
     """Say an error on stderr as `nd7: what` and, where there is one, the next step."""
-    sys.stderr.write(f"nd7: {error.message}\n")
+    from nd7core.text import safe  # names of programs and paths are whatever somebody has called them
+
+    sys.stderr.write(f"nd7: {safe(error.message, keep_newlines=True)}\n")
     if error.hint:
-        sys.stderr.write(f"     {error.hint}\n")
+        sys.stderr.write(f"     {safe(error.hint, keep_newlines=True)}\n")
     return error.exit_code
 
 

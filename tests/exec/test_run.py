@@ -77,6 +77,29 @@ def test_a_script_without_its_first_line_runs_as_it_does_elsewhere(world: World)
     assert (done.code, done.out) == (4, "a b\n"), done.err
 
 
+@pytest.mark.parametrize("value", ["/home/dev/.nd7", "/home/dev/.ssh/deep", "/home/dev/.aws"])
+def test_a_state_directory_where_no_session_could_read_it(world: World, value: str):
+    done = world.run(["nd7", "run", "true"], env={"XDG_STATE_HOME": value})
+    assert done.code == 126 and "which no session can read" in done.err and not pids(world)
+
+
+def test_a_temporary_directory_that_no_session_may_write_is_not_the_sessions(world: World):
+    for path in ("/home/dev/.ssh", f"{STATE}/x"):
+        world.mkdir(path)
+        done = world.run(["nd7", "run", "sh", "-c", "touch /tmp/a /var/tmp/b"], env={"TMPDIR": path})
+        assert done.err.count("cannot touch") == 1, done.err
+
+
+def test_an_error_is_safe_to_print_and_names_the_whole_path(world: World):
+    assert world.run(["nd7", "run", "x\x1b[31m\u202e"]).err.startswith("nd7: x␛[31m\\u202e: not found")
+    world.write(STATE, "a file")
+    assert world.run(["nd7", "run", "true"]).err == f"nd7: {STATE}: File exists\n"
+    world.path(STATE).unlink()
+    world.write(SESSIONS, "a file")
+    done = world.run(["nd7", "run", "true"])
+    assert (done.code, done.err) == (126, f"nd7: {SESSIONS} is not a directory of its own: Not a directory\n")
+
+
 def test_a_session_starts_no_session(world: World):
     script = f"nd7 run true; echo $?; nd7 run --detach true; echo $?; {STATE}/bin/nd7-exec -c 'nd7 run true'; echo $?"
     done = world.run(["nd7", "run", "sh", "-c", script])
