@@ -97,6 +97,8 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
     rest = _READ_ONLY.sub(" ", line[: mark.start] + " " + line[mark.end :])
     for path in found:
         rest = rest.replace(path, " ")
+    if found and "/" not in found[0] and program in network.PROGRAMS:
+        found = ()  # one of its functions or its server
     if found and "/" not in found[0] and any("dir_fd" in above for above in lines[max(0, index - 4) : index]):
         found = ()  # relative to a folder that only the program knows
     finding = Finding(line, mark.errno, "path" if found else "unknown", found, program=program, index=index)

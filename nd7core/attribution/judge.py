@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from posixpath import dirname
 
-from nd7core.attribution import network, others, paths
+from nd7core.attribution import others, pathless, paths
 from nd7core.attribution import special as specials
 from nd7core.attribution.failure import BASH_TOOLS, Failure
 from nd7core.attribution.finding import Finding, Told, names
 from nd7core.attribution.forms import READERS
-from nd7core.attribution.guess import guessed
-from nd7core.attribution.judged import Judged, none, replace_evidence, replace_kind, replace_network, replace_paths
+from nd7core.attribution.judged import Judged, none
 from nd7core.attribution.look import Look
 from nd7core.attribution.rules import Rules
 from nd7core.attribution.shell import Simple, place
@@ -20,7 +18,6 @@ from nd7core.attribution.verdict import Evidence, Operation, Remedy
 
 # Which errors a sandbox of this kernel answers with where a file is meant.
 _OF_FILES = {"linux": frozenset({"EACCES", "EROFS", "ANY", ""}), "darwin": frozenset({"EPERM", "EROFS", "ANY", ""})}
-_BESIDE = re.compile(r"\((\d{1,3}(?:\.\d{1,3}){3})\)")
 _MODES = re.compile(r"[\"']\s*,\s*[\"'](?P<mode>[rwax+bt]{1,3})[\"']")
 
 
@@ -100,9 +97,12 @@ class Judge:
         first = line.split(":", 1)[0].rsplit("/", 1)[-1]
         for word in (name, first):
             if word in specials.MAC_SETUID and any(simple.name == word for simple in self.commands):
-                reason = "Set-uid programs cannot be started in a session; run it in a terminal of your own."
-                return Judged(True, "other", "likely", "execute", "", (), "cannot-grant", "", reason, "", line.strip())
+                return self._setuid(line, "")
         return None
+
+    def _setuid(self, line: str, target: str) -> Judged:
+        reason = "Set-uid programs cannot be started in a session; run it in a terminal of your own."
+        return Judged(True, "other", "likely", "execute", target, (), "cannot-grant", "", reason, "", line.strip())
 
     def finding(self, finding: Finding) -> Judged:
         """The verdict on one finding."""
@@ -112,115 +112,16 @@ class Judge:
 
     def _by_kind(self, finding: Finding) -> Judged:
         if finding.kind == "network":
-            return self.network(finding)
+            return pathless.of_network(self, finding)
         if finding.kind == "socket":
-            return self.socket(finding)
+            return pathless.of_socket(self, finding)
         if finding.kind == "signal":
-            return self.signal(finding)
+            return pathless.of_signal(finding)
         if finding.kind == "other":
-            return self.system(finding)
+            return pathless.of_system(self, finding)
         if finding.kind == "path":
             return self.path(finding)
-        return self.unknown(finding)
-
-    def signal(self, finding: Finding) -> Judged:
-        reason = "Only processes of this session can be signalled."
-        return Judged(
-            True,
-            "signal",
-            "likely",
-            "signal",
-            specials.process(finding.line),
-            (),
-            "cannot-grant",
-            "",
-            reason,
-            "",
-            finding.line.strip(),
-        )
-
-    def system(self, finding: Finding) -> Judged:
-        """The kernel was asked about itself: macOS profiles refuse that, Landlock and seccomp's filter do not."""
-        if self.platform == "darwin" and finding.errno in self.sandbox_errors:
-            reason = "The session's profile does not let programs ask or set that of the kernel."
-            line = finding.line.strip()
-            return Judged(True, "other", "likely", "other", "", (), "cannot-grant", "", reason, "", line)
-        return none(finding, "permissions", "Changing that needs the superuser, with or without nd7.")
-
-    def network(self, finding: Finding) -> Judged:
-        host, port = finding.host, finding.port
-        if not port:
-            given, port = network.from_command(self.commands, finding.program, listening=finding.direction == "listen")
-            host = host or given
-        target = network.shown(host, port)
-        if host and not port and f"{host}:0" in finding.line:
-            target = f"{host}:0"  # any free port
-        beside = _BESIDE.search(finding.line)
-        also = tuple(network.shown(name, port) for name in (beside[1] if beside else "", host) if name and port)
-        if host:
-            also = (*also, host)
-        if finding.errno == "EACCES" and self.platform == "darwin":
-            return none(
-                finding,
-                "permissions",
-                "On macOS a sandbox answers with EPERM; this is an ordinary refusal.",
-                target,
-                operation="network",
-            )
-        if finding.errno in ("EROFS", "EXDEV"):
-            return self.unknown(finding)
-        if finding.direction == "listen":
-            if port and self.rules.binds(host, port):
-                return none(
-                    finding, "program", "The policy lets this port be listened on.", target, operation="network"
-                )
-            if 0 < port < 1024 and self.platform == "linux" and finding.errno == "EACCES":
-                reason = "Ports below 1024 need the superuser; the policy would refuse it as well."
-                return none(finding, "permissions", reason, target, operation="network")
-            reason = (
-                f"The session may listen on no port{f' ({target})' if target else ''}; the rules know no wider network."
-            )
-            return self._net(finding, target, also, reason, matched=bool(port))
-        if port and self.rules.connects(host, port):
-            said = f"The policy lets connections to port {port} out."
-            return none(
-                finding, "remote", f"{said} Something else refused it.", target, contradiction=said, operation="network"
-            )
-        but = f", not {target}" if target else ""
-        reason = f"Only HTTPS (port 443) and DNS go out{but}; the rules know no wider network."
-        return self._net(finding, target, also, reason, matched=bool(port) and finding.errno != "")
-
-    def _net(self, finding: Finding, target: str, also: tuple[str, ...], reason: str, *, matched: bool) -> Judged:
-        evidence: Evidence = (
-            "recorded" if target and target in self.failure.recorded else "matched" if matched else "likely"
-        )
-        line = finding.line.strip()
-        return Judged(True, "network", evidence, "network", target, also, "cannot-grant", "", reason, "", line)
-
-    def socket(self, finding: Finding) -> Judged:
-        printed = finding.paths[0].removeprefix("unix://") if finding.paths else ""
-        path = self.resolve(printed, finding.program) if printed else ""
-        target = self.shown(printed, path) if printed else ""
-        sandbox = finding.errno in ("EPERM", "ANY") or (self.platform == "darwin" and finding.errno != "EACCES")
-        if not path:
-            if sandbox or self.platform == "linux":
-                return Judged(
-                    True, "socket", "likely", "ipc", "", (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
-                )
-            return none(finding, "permissions", "On macOS a sandbox answers with EPERM.", operation="ipc")
-        if sandbox:
-            return Judged(
-                True, "socket", "likely", "ipc", target, (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
-            )
-        if self.platform == "linux" and self.rules.refuses("write", path):
-            listening = finding.direction == "listen"
-            if listening and not paths.system_owned(path, self.home, self.platform):
-                return replace(self.path(replace_kind(finding, "write")), operation="ipc")
-            if self.rules.hidden(path):
-                return Judged(
-                    True, "socket", "likely", "ipc", target, (), "cannot-grant", "", _SOCKETS, "", finding.line.strip()
-                )
-        return none(finding, "permissions", "The socket's own permissions refuse this user.", target, operation="ipc")
+        return pathless.of_nothing(self, finding)
 
     def path(self, finding: Finding) -> Judged:
         resolved = [(printed, self.resolve(printed, finding.program)) for printed in finding.paths]
@@ -232,8 +133,10 @@ class Judge:
             reason = "The session's profile does not let this program be started; a grant is for writing."
             line = finding.line.strip()
             return Judged(True, "path", "likely", "execute", first_shown, (), "cannot-grant", "", reason, "", line)
+        if self.platform == "darwin" and finding.errno == "EPERM" and _SETUID_PROGRAM.fullmatch(resolved[0][1]):
+            return self._setuid(finding.line, first_shown)
         if finding.errno == "EPERM" and any(simple.name in _SOCKET_PROGRAMS for simple in self.commands):
-            return self.socket(finding)
+            return pathless.of_socket(self, finding)
         if finding.errno not in self.sandbox_errors:
             word = "EPERM" if self.platform == "darwin" else "EACCES"
             reason = f"For files a sandbox of this system answers with {word}; this is an ordinary refusal."
@@ -389,7 +292,8 @@ class Judge:
         alone: bool,
     ) -> Judged:
         evidence: Evidence = "matched" if finding.errno and alone else "likely"
-        if path in self.failure.recorded or shown in self.failure.recorded:
+        recorded = self.failure.recorded
+        if path in recorded or shown in recorded or f"{path.rpartition('/')[0]}/" in recorded:
             evidence = "recorded"
         contradiction = "" if alone else "Ordinary permissions would refuse it as well."
         return Judged(
@@ -398,45 +302,10 @@ class Judge:
 
     # ------------------------------------------------------------------ nothing named
 
-    def unknown(self, finding: Finding) -> Judged:
-        """A refusal that names nothing: what the command names and the policy refuses is the best guess."""
-        if finding.errno == "EPERM" and (talking := network.talks(self.commands)):
-            return self.network(replace_network(finding, talking))
-        if finding.errno not in self.sandbox_errors or finding.errno == "EXDEV":
-            reason = "This error, without a path, is not one that this system's sandbox answers with."
-            return none(finding, "permissions", reason)
-        if finding.program in _ADMINISTRATION:
-            return none(finding, others.ROOT.owner, others.ROOT.reason)
-        if self.remote_answer:
-            return none(finding, others.REMOTE.owner, others.REMOTE.reason)
-        guess = guessed(self.commands, self.rules, self.home, self.platform)
-        if guess:
-            return replace_evidence(self.path(replace_paths(finding, guess)))
-        talking = network.talks(self.commands) if finding.errno in ("EACCES", "ANY") else ""
-        if talking:
-            return self.network(replace_network(finding, talking))
-        git = next((simple for simple in self.commands if simple.name == "git"), None)
-        own = finding.program in ("fatal", "error", "git") and "credential" not in finding.line
-        if git and own and not self.rules.refuses("write", git.cwd or self.cwd or "/"):
-            reason = "The repository is writable for this session; ordinary permissions in it refuse."
-            return none(finding, "permissions", reason)
-        if finding.errno == "":
-            return none(finding, "program", "Nothing that the command names is refused by the policy.")
-        reason = "Refused, but what is not said: look for a path outside the project that the program writes to."
-        remedy: Remedy = "grant" if self.bash else "restart-wider"
-        return Judged(True, "unknown", "likely", "write", "", (), remedy, "", reason, "", finding.line.strip())
-
 
 _OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "-w", "--out", "--output-file", "-fprint", "-fprintf", "-fls"})
-# Programs that do nothing that is not the superuser's.
-_ADMINISTRATION = names(
-    "passwd chpasswd useradd usermod userdel groupadd groupmod groupdel gpasswd adduser addgroup deluser visudo "
-    "mount umount swapon swapoff modprobe insmod rmmod iptables ip6tables nft ip ifconfig route sysctl hostname "
-    "date chroot losetup fdisk parted mkfs fsck shutdown reboot systemctl service dpkg apt apt-get yum dnf apk "
-    "pacman setcap auditctl"
-)
+_SETUID_PROGRAM = re.compile(rf"/(?:usr/)?s?bin/(?:{'|'.join(sorted(specials.MAC_SETUID))})")
 _SOCKET_PROGRAMS = names(
     "tmux screen byobu zellij dtach abduco ssh-agent ssh-add gpg gpg-agent emacs emacsclient dbus-send"
 )
-_SOCKETS = "Sockets of this machine are closed to a session; run what needs them in a terminal of your own."
 _REPLACES = re.compile(r"remov|unlink|renam|mov|replac|temporary|mkstemp|lock", re.IGNORECASE)

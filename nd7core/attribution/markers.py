@@ -14,6 +14,7 @@ from nd7core.attribution.messages import MESSAGES
 
 # Lower case.  A text without any of them is no denial, whatever else it says.
 _ENGLISH = (
+    "deny(",
     "denied",
     "not permitted",
     "not allowed",
@@ -60,7 +61,7 @@ def foreign(lowered: str) -> bool:
 
 _CORE = words(
     "denied permitted read-only readonly cross-device eacces eperm erofs exdev errno os_error errcode 13) (1) "
-    "permissiondenied permissionerror unauthorizedaccess"
+    "deny( permissiondenied permissionerror unauthorizedaccess"
 )
 
 
@@ -117,6 +118,8 @@ _SAYS_NUMBER = re.compile(
     r"\bE(ACCES|PERM|ROFS|XDEV)\b|(?:Errno |os error |errno[ =:]{1,3}-?|code: |Errcode: |PermissionError\("
     r"|OSError\()(1|13|18|30)\b"
 )
+# What macOS's kernel logs: `Sandbox: node(77) deny(1) file-write-create /a`.
+_SEATBELT = re.compile(r"\bdeny\(\d+\) (?=(?:file|process|network|mach|signal|sysctl|ipc)[\w*-]* )")
 _NUMBER_BEHIND = re.compile(r" ?\(\d+\)")
 _NUMBERS = {"1": "EPERM", "13": "EACCES", "18": "EXDEV", "30": "EROFS"}
 _NAMES = {"ACCES": "EACCES", "PERM": "EPERM", "ROFS": "EROFS", "XDEV": "EXDEV"}
@@ -150,6 +153,8 @@ def find(line: str) -> Mark | None:
     mark = _phrase(line, lowered)
     if mark is not None:
         return mark
+    if "deny(" in lowered and (log := _SEATBELT.search(line)):
+        return Mark("EPERM", log.start(), log.end())
     coded = any(map(lowered.__contains__, _CODE_WORDS))
     code = _CODE.search(line) if coded else None
     if code:

@@ -30,6 +30,7 @@ _URL = re.compile(
 )
 _PATTERNS = (
     re.compile(rf"/dev/(?:tcp|udp)/(?P<host>{_HOST})/(?P<port>\d{{1,5}})"),
+    re.compile(rf"(?P<host>{_HOST})\)?\|[^|\s]{{1,60}}\|:(?P<port>\d{{1,5}})"),
     re.compile(rf"\b(?:dial|listen|read|write)\s(?:tcp|udp)[46]?\s(?:\S+->)?(?P<host>{_HOST}|::)?:(?P<port>\d{{1,5}})"),
     re.compile(
         rf"\b(?:connect(?:ion)?|listen(?:ing)?|bind)\s+(?:to|on"

@@ -26,8 +26,8 @@ def own_refusal(output: str, failure: Failure) -> Verdict | None:
     usage = ours[0].startswith(_USAGE) or ours[0].startswith(_PREFIX + "usage")
     if failure.exit_code == 2 and not usage:
         return None
-    # A wrapper may print a line or two around it (a shell's start file, the agent's note on its folder).
-    if len(ours) < len(lines) and (failure.exit_code != 126 or lines.index(ours[0]) > 3 or len(lines) > 6):
+    # A wrapper may print around it: a shell's start file before, the agent's notes behind.
+    if len(ours) < len(lines) and (failure.exit_code != 126 or lines.index(ours[0]) > 3):
         return None
     said = ours[0][len(_PREFIX) :] if ours[0].startswith(_PREFIX) else ours[0]
     return Verdict(
