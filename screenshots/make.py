@@ -74,6 +74,7 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             await until(lambda: first_state() == "proved" and tries == ["again"], "the granted write to pass")
             await until(lambda: all(s.activity == "idle" for s in app.store.sessions.values()), "the agent to rest")
             await take("granted")
+            await until(lambda: (grant := app.store.last_grant()) and grant.uses, "the use of the grant to be counted")
             await pilot.press("a")
             await take("grants")
             await pilot.press("escape", "p")
