@@ -115,6 +115,18 @@ WORKS = [
         python3 -m venv --without-pip v && mkdir -p pkg && echo 'print("all fine")' > pkg/mod_x.py
         PYTHONPATH=pkg v/bin/python -m mod_x
     """),
+    Program("pip-install-of-a-wheel", ("python3",), """
+        cat > wheel.py <<'P'
+        import zipfile
+        with zipfile.ZipFile("w_x-1.0-py3-none-any.whl", "w") as z:
+            z.writestr("w_x.py", "print('all fine')")
+            z.writestr("w_x-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: w-x\\nVersion: 1.0\\n")
+            z.writestr("w_x-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+            z.writestr("w_x-1.0.dist-info/RECORD", "")
+        P
+        python3 wheel.py && python3 -m venv v && v/bin/pip install -q --no-index ./w_x-1.0-py3-none-any.whl
+        v/bin/python -m w_x
+    """),
     Program("multiprocessing-pool", ("python3",), """
         python3 -c 'import multiprocessing as m
         with m.get_context("fork").Pool(2) as p: print(p.map(abs, [-1, -2]) == [1, 2] and "all fine")'
@@ -215,6 +227,18 @@ REFUSED = [
     """, refused="PermissionError"),
     Program("tmux", ("tmux",), "tmux -S $TMPDIR/t new -d 'sleep 9'", refused="Operation not permitted"),
     Program("ssh-agent", ("ssh-agent",), "ssh-agent -a $TMPDIR/agent", refused="Operation not permitted"),
+    Program("gpg-key", ("gpg",), """
+        mkdir -m 700 g; gpg --homedir g --batch --passphrase '' --quick-gen-key x@example.com
+    """, refused="gent"),
+    Program("ssh", ("ssh",), """
+        ssh -F /dev/null -o StrictHostKeyChecking=no -o ConnectTimeout=5 git@server.example true
+    """, refused="port 22: Permission denied"),
+    Program("git-over-ssh", ("git", "ssh"), """
+        GIT_SSH_COMMAND='ssh -F /dev/null -o ConnectTimeout=5' git clone -q git@server.example:x.git
+    """, refused="Permission denied"),
+    Program("git-commit-signed", ("git", "gpg"), """
+        git init -q s && cd s && git -c user.name=n -c user.email=a@b -c gpg.program=gpg commit -qS --allow-empty -m x
+    """, refused="failed to"),
     Program("node-server", ("node",), """
         node -e 'require("http").createServer().listen(3000)'
     """, refused="EACCES"),

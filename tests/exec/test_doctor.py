@@ -70,7 +70,9 @@ def test_without_namespaces_it_lists_what_stays_open_and_what_mends_it(
     found = checks(home)["namespaces"]
     assert found.state == "degraded"
     assert "modes, times and attributes" in found.means
-    assert found.mend == "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    assert "userns," in found.mend and "apparmor_parser -r" in found.mend
+    monkeypatch.setattr(doctor, "_read", lambda path: "0")
+    assert checks(home)["namespaces"].mend == "sudo sysctl -w kernel.unprivileged_userns_clone=1"
 
 
 def test_inside_another_sandbox_with_a_listener(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
