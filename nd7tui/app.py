@@ -24,7 +24,7 @@ from nd7tui.line import LastFilter
 from nd7tui.messages import Arrived, Finished, OutlookReady, StoreChanged
 from nd7tui.model import Deed, Row
 from nd7tui.outside import Outside
-from nd7tui.screens.dashboard import Main
+from nd7tui.screens.curtain import Curtain
 from nd7tui.screens.page import Page
 from nd7tui.store import Store
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from nd7tui.outlook import Outlook
 
 SAID_SECONDS = 8.0
-AFTER_PAINT = 0.03
 OUTLOOKS_KEPT = 500
 
 
@@ -88,15 +87,17 @@ class Dashboard(Outside, Mortal):
     # -- start and end --------------------------------------------------------------------------------------------
 
     def get_default_screen(self) -> Screen[None]:
-        return Main()
+        return Curtain()
 
     def on_mount(self) -> None:
-        # Nothing is read from disk before the first paint, and nothing imported beside it: what the ingest thread
-        # needs takes 100 ms to load, in which the thread that writes to the terminal would wait for its turn.
-        self.call_after_refresh(self.set_timer, AFTER_PAINT, self._begin)
         self.set_interval(1.0, self._second)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Read the keys' file, sessions and logs.  The first screen calls this once it has been painted.
+
+        Not sooner: what the ingest thread needs takes 100 ms to load, in which the thread that writes to the
+        terminal would wait for its turn.
+        """
         try:
             keymap = keys.read_keymap(keys.keymap_path(self.places, dict(self.environ)))
         except Nd7Error as error:

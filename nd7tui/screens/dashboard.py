@@ -93,6 +93,7 @@ class Main(Page):
 
     def on_mount(self) -> None:
         self.stream.focus()
+        self.call_after_refresh(self.dash.begin)
 
     @property
     def row(self) -> Row | None:
@@ -346,21 +347,13 @@ class Main(Page):
         source = look.SOURCES[number - 1]
         self.dash.say(f"{look.SOURCE[source][1]}: {'hidden' if source in store.hidden else 'shown'}", "dim")
 
-    def do_source_1(self) -> None:
-        """Kernel."""
-        self._switch(1)
-
-    def do_source_2(self) -> None:
-        """nd7-exec."""
-        self._switch(2)
-
-    def do_source_3(self) -> None:
-        """Model."""
-        self._switch(3)
-
-    def do_source_4(self) -> None:
-        """Other."""
-        self._switch(4)
+    async def action_press(self, key: str) -> None:
+        """The four switches are one thing."""
+        if key.startswith("source_"):
+            self.dash.quiet()
+            self._switch(int(key[-1]))
+        else:
+            await super().action_press(key)
 
     def do_pause(self) -> None:
         """Space."""

@@ -11,8 +11,6 @@ from nd7core.text import safe
 from nd7tui import keys
 from nd7tui.line import Line, both
 from nd7tui.widgets.bar import Bar
-from nd7tui.widgets.rowlist import RowList
-from nd7tui.widgets.textpane import TextPane
 
 if TYPE_CHECKING:
     from nd7tui.app import Dashboard
@@ -46,7 +44,7 @@ class Page(Screen[None]):
             return self.dash.off[key]
         if self.dash.read_only and keys.BY_ID[key].changes:
             return "this dashboard was started with --read-only"
-        if key in MOVES and not isinstance(self.focused, (RowList, TextPane)):
+        if key in MOVES and not hasattr(self.focused, f"action_{key}"):
             return "nothing here moves"
         return ""
 
@@ -72,9 +70,7 @@ class Page(Screen[None]):
             self.dash.say(f"{shown}: does nothing here; {self.dash.caps['help']} shows the keys", "dim")
 
     def _typing(self) -> bool:
-        from textual.widgets import Input
-
-        return isinstance(self.focused, Input)
+        return type(self.focused).__name__ == "Input"
 
     def do_next_pane(self) -> None:
         """Tab."""

@@ -45,6 +45,10 @@ class Quiet(Dashboard):
         """Noted."""
         self.copied.append(text)
 
+    def get_default_screen(self) -> Main:
+        """Without the curtain, which has a test of its own."""
+        return Main()
+
     def fill(self, batch: Batch | None = None) -> None:
         """As if the ingest thread had handed it over."""
         self.store.take(batch or tui_rows.batch(), tui_rows.NOW)

@@ -12,6 +12,7 @@ from tui_screen import picture, said, until
 
 from nd7core.paths import Places
 from nd7tui.app import Dashboard
+from nd7tui.screens.dashboard import Main
 from nd7tui.screens.history import History
 from nd7tui.screens.past import Past, describe
 
@@ -38,6 +39,7 @@ async def test_search_as_one_types(here: Places) -> None:
     recorded(here)
     app = Dashboard(here, follow=False)
     async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, Main))
         await pilot.press("h")
         await until(pilot, lambda: len(history_of(app).entries) == 6)
         await pilot.press(*"uv")
@@ -54,6 +56,7 @@ async def test_grouped_by_target_and_into_a_moment(here: Places) -> None:
     recorded(here)
     app = Dashboard(here, follow=False)
     async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, Main))
         await pilot.press("h")
         await until(pilot, lambda: len(history_of(app).entries) == 6)
         await pilot.press("down", "v")
@@ -80,6 +83,7 @@ async def test_more_pages_come_as_one_goes_down(here: Places, monkeypatch: pytes
     recorded(here, 8)
     app = Dashboard(here, follow=False)
     async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, Main))
         await pilot.press("h")
         await until(pilot, lambda: len(history_of(app).entries) == 5)
         await pilot.press("down", "end")
@@ -94,6 +98,7 @@ async def test_more_pages_come_as_one_goes_down(here: Places, monkeypatch: pytes
 async def test_nothing_recorded_says_the_next_step(here: Places) -> None:
     app = Dashboard(here, follow=False)
     async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, Main))
         await pilot.press("h")
         await until(pilot, lambda: "nd7 demo" in picture(app))
         await pilot.press("down", "enter", "e")
@@ -128,6 +133,7 @@ async def test_leaving_ends_the_indexer(here: Places) -> None:
     recorded(here, 1)
     app = Dashboard(here, follow=False)
     async with app.run_test(size=(100, 30)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, Main))
         await pilot.press("h")
         await until(pilot, lambda: history_of(app).entries)
         screen = history_of(app)

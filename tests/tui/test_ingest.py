@@ -65,6 +65,15 @@ async def test_a_session_that_runs_already(here: Places, live: Story) -> None:
         assert "permission for Bash" in picture(app)
 
 
+async def test_the_curtain_lifts_and_only_then_is_anything_read(here: Places, live: Story) -> None:
+    app = Dashboard(here)
+    assert app._thread is None
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, Main))
+        await until(pilot, lambda: rows(app))
+        assert app._thread is not None
+
+
 async def test_started_with_nothing_then_a_session_comes_and_goes(here: Places, owner: Sleeper) -> None:
     app = Dashboard(here)
     async with app.run_test(size=(120, 36)) as pilot:
