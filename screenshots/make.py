@@ -68,7 +68,7 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             await take("dashboard")
             await pilot.press("enter")
             await take("moment")
-            await pilot.press("escape", "G")
+            await pilot.press("escape", "G", "down")
             await take("wider")
             await pilot.press("escape", "g")
             await until(lambda: first_state() == "proved" and tries == ["again"], "the granted write to pass")

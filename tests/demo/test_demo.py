@@ -154,6 +154,28 @@ def test_a_dashboard_that_is_asked_to_end_ends(world: World) -> None:
     nothing_is_left(world)
 
 
+def test_closing_its_terminal_ends_it(world: World) -> None:
+    screen = world.terminal(["nd7", "demo"], env=HERE)
+    screen.wait_for("~/notes/releases.txt", 60)
+    screen.close()
+    nothing_is_left(world)
+
+
+def test_keys_that_would_reach_out_of_the_demo_say_so(world: World) -> None:
+    screen = world.terminal(["nd7", "demo"], env=HERE)
+    screen.wait_for("the agent waits: grant one of its refusals", 60)
+    for keys, said in (
+        (["n"], "not in a demo"),
+        (["r"], "not in a demo"),
+        (["BTab", "Down", "Enter"], "has no screen"),
+    ):
+        screen.keys(*keys)
+        screen.wait_for(said)
+    screen.keys("q")
+    screen.wait_for("EXITED 0")
+    nothing_is_left(world)
+
+
 def test_the_recorded_session_in_lines(world: World) -> None:
     done = world.run(["nd7", "demo", "--plain", "--recorded"], env=HERE)
     assert done.code == 0, done.err
