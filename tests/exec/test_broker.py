@@ -223,8 +223,8 @@ def test_a_harness_stays_in_the_floor(world: World, session):
 
 def starter(world: World, session_pid: int) -> int:
     """The zygote's pid: the process that the agent is a child of."""
-    (found,) = (pid for pid, line in world.processes().items() if line.startswith("nd7 zygote"))
-    return found
+    # A child that it has just forked has its name until the exec.
+    return min(pid for pid, line in world.processes().items() if line.startswith("nd7 zygote"))
 
 
 def test_a_zygote_that_was_killed_means_126_and_nothing_less_confined(world: World, session):
@@ -271,3 +271,54 @@ def test_revisions_and_the_record(world: World, session):
     world.wait(lambda: json.loads(world.read(f"{session.directory}/record.json"))["enforced"])
     mode = world.path(session.directory).stat().st_mode & 0o777
     assert mode == 0o700
+
+
+def test_a_signal_right_after_the_start_is_not_lost(world: World):
+    done = inside(
+        world,
+        """for i in $(seq 30); do $X -c 'exec sleep 30.31' & p=$!; sleep 0.0$((RANDOM % 10))$((RANDOM % 10)); kill $p
+        wait $p; echo $?; done | sort | uniq -c; pgrep -fx 'sleep 30.31' | wc -l""",
+    )
+    assert done.out.split() == ["30", "143", "0"]
+
+
+ANCESTOR = """
+import json, os, subprocess
+home, pid = "/home/dev/.nd7", os.getpid()
+session = f"{home}/sessions/{pid}"
+os.makedirs(session)
+for path in (home, home + "/sessions", session):
+    os.chmod(path, 0o700)
+start = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[19]
+boot = open("/proc/sys/kernel/random/boot_id").read().strip()
+policy = session + "/policy.sb"
+def ask(owner):
+    with open(session + "/record.json", "w") as file:
+        json.dump({"owner_start": owner, "grants": ["/" + "x" * 200_000]}, file)
+    subprocess.run(["NAME", "-c", "touch ran"], stderr=subprocess.STDOUT)
+ask("another:1")
+ask(f"{boot}:{start}")
+os.mkdir(policy)
+ask(f"{boot}:{start}")
+os.rmdir(policy)
+open(policy, "w").write("(version 1)")
+ask(f"{boot}:{start}")
+os.chmod(policy, 0)
+ask(f"{boot}:{start}")
+print(policy)
+""".replace("NAME", X)
+
+
+def test_below_a_session_and_outside_its_filter_nothing_runs_and_the_reason_is_exact(world: World):
+    assert world.run(["nd7", "run", "true"]).code == 0
+    world.run(["rm", "-rf", "/home/dev/.nd7"])
+    world.write("ancestor.py", ANCESTOR)
+    *said, policy = world.run(["/usr/bin/python3", "-Iu", "ancestor.py"]).out.splitlines()
+    assert said == [
+        "nd7-exec: no nd7 session in this process's ancestry",
+        "nd7-exec: session has no policy.sb",
+        f"nd7-exec: read {policy}: Is a directory",
+        "nd7-exec: apply session policy: this process is outside the session's confinement",
+        f"nd7-exec: read {policy}: Permission denied",
+    ]
+    assert not world.exists("ran")
