@@ -142,7 +142,9 @@ class Denials:
         record = session.record
         if record is None:
             granted = () if floor else tuple(sorted(p for p, (since, _) in session.rows.grants.items() if since <= ts))
-            return of_context(self.platform, session.project, self._home(session), granted, None, ())
+            home = self._home(session)
+            kept = _settings(home, session.project) if home else ()
+            return of_context(self.platform, session.project, home, granted, None, kept)
         then = () if floor else tuple(grant for grant in record.grants if grant.created <= ts)
         key: tuple[object, ...] = (then, record.project, record.tmp, record.writable, record.protected)
         rules = session.rules.get(key)
@@ -287,6 +289,16 @@ class Denials:
 def _text(body: dict[str, Any], key: str) -> str:
     value = body.get(key)
     return value if isinstance(value, str) else ""
+
+
+def _settings(home: str, project: str) -> tuple[str, ...]:
+    """What a session of Claude Code may never write: known from its record while it runs, and by name afterwards."""
+    names = ("settings.json", "settings.local.json", "CLAUDE.md", "agents", "commands", "hooks", "plugins", "skills")
+    return (
+        *(f"{home}/.claude/{name}" for name in names),
+        f"{home}/.claude.json",
+        *((f"{project}/.claude",) if project else ()),
+    )
 
 
 def command_of(event: ToolEvent) -> str:

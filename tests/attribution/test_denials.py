@@ -113,6 +113,14 @@ def test_an_earlier_denial_is_not_mended_by_a_grant_elsewhere() -> None:
     assert denials.update("s-1", record((f"{HOME}/other", 5000))) == []
 
 
+def test_the_agents_settings_are_never_proposed_even_when_the_session_is_over() -> None:
+    for path in (f"{HOME}/.claude/settings.json", f"{HOME}/.claude.json", f"{PROJECT}/.claude/settings.json"):
+        denials = Denials(home=HOME)
+        denials.feed(call(1, f"touch {path}", f"touch: cannot touch '{path}': Read-only file system"), None)
+        (row,) = denials.rows()
+        assert (row.verdict.source, row.verdict.remedy) == ("kernel", "cannot-grant"), row
+
+
 def test_siblings_become_one_proposal_and_the_home_none() -> None:
     denials = Denials()
     for number, folder in enumerate((f"{HOME}/data/a", f"{HOME}/data/b", f"{HOME}/lone"), start=1):
