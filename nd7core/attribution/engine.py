@@ -7,7 +7,9 @@ permission errors are byte for byte what Landlock's look like, and only the rule
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from nd7core.attribution import markers, others, sentences, special, words
 from nd7core.attribution.content import Content
@@ -29,6 +31,7 @@ MAX_LINES = 4000
 MAX_FINDINGS = 64
 _LONG_LINE = 4000
 
+_EXIT = re.compile(r"(?:Error: )?Exit code (\d{1,3})(?:\n|$)")
 NOTHING = Verdict(
     "none",
     "likely",
@@ -66,6 +69,12 @@ def explain(failure: Failure, *, look: Look | None = None) -> Verdict:
         found = words.explain_words(failure)
         return found[0] if found else words.NO_REPORT
     output = bounded(failure.output)
+    told = _EXIT.match(output)
+    if told is not None:
+        # The agent's own first line of a failure, where nobody took it off.
+        code = failure.exit_code if failure.exit_code is not None else int(told[1])
+        output = output[told.end() :]
+        failure = replace(failure, exit_code=code, output=output)
     bash = failure.tool in BASH_TOOLS
     if bash and "nd7-exec" in output and (own := own_refusal(output, failure)):
         return own
@@ -148,7 +157,8 @@ def _of_marks(
         if other is not None:
             judged.append(judge.others(line, other))
             continue
-        judge.remote_answer = finding.kind == "unknown" and others.any_remote(lines)
+        bare = finding.kind == "unknown" or (finding.kind == "network" and not finding.port)
+        judge.otherwise = others.elsewhere_in(lines) if bare and finding.program != "ping" else None
         item = judge.finding(finding)
         if item.kind == "unknown" and any(old.kind != "unknown" and old.errno == finding.errno for old in judged):
             continue  # the same failure told again: an error object's fields, a cause, a closing line

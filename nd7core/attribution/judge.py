@@ -35,7 +35,7 @@ class Judge:
         self.platform = failure.platform
         self.bash = failure.tool in BASH_TOOLS
         self.cwd = failure.cwd or failure.project
-        self.remote_answer = False  # whether another line of the output is a remote's
+        self.otherwise: others.Other | None = None  # whose a bare refusal is by another line of the output
         self.sandbox_errors = _OF_FILES[self.platform]
 
     # ------------------------------------------------------------------ resolving
@@ -86,6 +86,8 @@ class Judge:
         if found is None:
             return self._mac_setuid(line) if self.platform == "darwin" else None
         target = specials.process(line) if found.operation == "signal" else ""
+        if target == "pid 1":
+            return self.others(line, others.ROOT)
         return Judged(
             True, "other", "likely", found.operation, target, (), "cannot-grant", "", found.reason, "", line.strip()
         )
@@ -234,6 +236,12 @@ class Judge:
             return self._kernel(
                 finding, doing, shown, also, "cannot-grant", "", reason, path, seen is None or seen.allowed is not False
             )
+        if self.platform == "linux" and paths.inside(path, "/dev"):
+            if path in _OPEN_DEVICES:
+                return self._kernel(finding, doing, shown, also, "cannot-grant", "", _DEVICE, path, True)
+            return none(
+                finding, "permissions", "The device's own permissions refuse this user.", shown, operation=doing
+            )
         owned = seen is None and paths.system_owned(path, self.home, self.platform)
         if (seen is not None and seen.allowed is False and seen.exists) or owned:
             why = seen.why if seen and seen.why else "it belongs to the system"
@@ -304,6 +312,9 @@ class Judge:
 
 
 _OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "-w", "--out", "--output-file", "-fprint", "-fprintf", "-fls"})
+# Devices that anyone may use outside a session.
+_OPEN_DEVICES = frozenset({"/dev/fuse", "/dev/net/tun"})
+_DEVICE = "Devices are closed to a session, and a grant opens folders, not devices."
 _SETUID_PROGRAM = re.compile(rf"/(?:usr/)?s?bin/(?:{'|'.join(sorted(specials.MAC_SETUID))})")
 _SOCKET_PROGRAMS = names(
     "tmux screen byobu zellij dtach abduco ssh-agent ssh-add gpg gpg-agent emacs emacsclient dbus-send"

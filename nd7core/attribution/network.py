@@ -110,7 +110,7 @@ PROGRAM_PORTS = {
 }
 PROGRAMS = names(
     "nc ncat netcat socat telnet ftp lftp tnftp curl wget aria2c ping ping6 nmap dig host nslookup redis-cli "
-    "mysqladmin mosquitto_pub mosquitto_sub http https httpie xh grpcurl websocat iperf iperf3 tcpdump traceroute "
+    "mysqladmin mosquitto_pub mosquitto_sub http https httpie xh grpcurl websocat iperf iperf3 traceroute "
     "ntpdate whois"
 )
 """Programs that do nothing but talk to others: a bare error of theirs is the network's."""

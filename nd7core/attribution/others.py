@@ -191,9 +191,14 @@ def ssh_words(simple: Simple) -> list[str]:
     return found
 
 
-def any_remote(lines: Sequence[str]) -> bool:
-    """Whether some line of an output is a remote's answer by its form."""
-    return any(_REMOTE.search(line) for line in lines[:60])
+def elsewhere_in(lines: Sequence[str]) -> Other | None:
+    """Whose a refusal that names nothing is, when another line of the output tells by its form."""
+    for line in lines[:60]:
+        if _REMOTE.search(line):
+            return REMOTE
+        if _ROOT.search(line):
+            return ROOT
+    return None
 
 
 def elsewhere(simple: Simple) -> bool:

@@ -58,6 +58,12 @@ def of_network(judge: Judge, finding: Finding) -> Judged:
     if not port:
         given, port = network.from_command(judge.commands, finding.program, listening=finding.direction == "listen")
         host = host or given
+    if not port and len(judge.failure.recorded) == 1 and ":" in judge.failure.recorded[0]:
+        # The broker saw which address the call was refused.
+        host, _, number = judge.failure.recorded[0].rpartition(":")
+        port = int(number) if number.isdigit() and int(number) < 65536 else 0
+    if not port and judge.otherwise:
+        return none(finding, judge.otherwise.owner, judge.otherwise.reason, operation="network")
     target = network.shown(host, port)
     if host and not port and f"{host}:0" in finding.line:
         target = f"{host}:0"  # any free port
@@ -139,8 +145,8 @@ def of_nothing(judge: Judge, finding: Finding) -> Judged:
         return none(finding, "permissions", reason)
     if finding.program in _ADMINISTRATION:
         return none(finding, others.ROOT.owner, others.ROOT.reason)
-    if judge.remote_answer:
-        return none(finding, others.REMOTE.owner, others.REMOTE.reason)
+    if judge.otherwise:
+        return none(finding, judge.otherwise.owner, judge.otherwise.reason)
     guess = guessed(judge.commands, judge.rules, judge.home, judge.platform)
     if guess:
         return replace_evidence(judge.path(replace_paths(finding, guess)))

@@ -250,10 +250,12 @@ def deepest(line: str, folder: str) -> str:
 
 _SEALED = names("/System /usr /bin /sbin")
 _OWNED_BY_ROOT = names(
-    "/etc /usr /bin /sbin /lib /lib32 /lib64 /boot /sys /proc /root /var /opt /snap /System /private/etc "
+    "/etc /usr /bin /sbin /lib /lib32 /lib64 /boot /sys /proc /root /run /var /opt /snap /System /private/etc "
     "/private/var/db /private/var/log /private/var/root /private/var/at"
 )
-_NOT_ROOTS_OWN = names("/var/tmp /var/folders /private/var/folders /usr/local/Cellar /usr/local/Homebrew /opt/homebrew")
+_NOT_ROOTS_OWN = names(
+    "/run/user /var/tmp /var/folders /private/var/folders /usr/local/Cellar /usr/local/Homebrew /opt/homebrew"
+)
 
 
 def inside(path: str, folder: str) -> bool:

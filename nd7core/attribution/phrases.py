@@ -38,16 +38,16 @@ STRONG = re.compile(
 FOREIGN = re.compile(
     r"verweiger|nicht erlaubt|nicht gestattet|blockiert|keine (?:schreib|lese)?(?:berechtigung|rechte)|"
     r"schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|pas autorisé|non autorisé|"
-    r"permission refus|lecture seule|accès refus|denegad|bloquead|bloquea |no permitid|no está permitid|"
-    r"sin permiso|permiso|rechazad|negad[oa]|não permitid|sem permissão|recusad|impedi[du]|negat[oa]|bloccat|"
-    r"non consentit|non permess|rifiutat|vietat|geweigerd|geblokkeerd|niet toegestaan|geen toegang|geen rechten|"
-    r"odmow|odmów|zablokow|zabronion|brak (?:dostępu|uprawnień)|niedozwolon|отказ|запре[щт]|заблокир|не разреш|"
-    r"нет прав|не позвол|недоступ|відмовлен|заборон|заблок|nekad|nekas|blockera|inte tillåt|nægtet|blokeret|"
-    r"ikke tillad|avvist|ikke tillatt|nektet|evätty|estet|kielletty|zamítnut|zablokov|nepovolen|odepřen|engellen|"
-    r"reddedil|izin ver|izin yok|拒绝|拒絕|被阻止|阻止了|不允许|不允許|禁止|沙箱|沙盒|无权|無權|没有权限|沒有權限|"
-    r"权限不足|權限不足|受限|サンドボックス|拒否|許可され|権限がな|ブロックされ|制限により|禁止され|거부|차단|"
-    r"권한이 없|샌드박스|허용되지|금지|từ chối|bị chặn|không được phép|ditolak|diblokir|tidak diizinkan|"
-    r"รับการปฏิเสธ|ถูกบล็อก|मना कर|अनुमति नहीं|رفض|محظور|נדח|נחסם",
+    r"permission refus|lecture seule|accès refus|denegad|bloquead|bloque[óa]\b|no (?:se )?(?:me |nos )?permit|"
+    r"no permitid|no está permitid|sin permiso|permiso|rechazad|negad[oa]|não permitid|sem permissão|recusad|"
+    r"impedi[du]|negat[oa]|bloccat|non consentit|non permess|rifiutat|vietat|geweigerd|geblokkeerd|niet toegestaan|"
+    r"geen toegang|geen rechten|odmow|odmów|zablokow|zabronion|brak (?:dostępu|uprawnień)|niedozwolon|отказ|"
+    r"запре[щт]|заблокир|не разреш|нет прав|не позвол|недоступ|відмовлен|заборон|заблок|nekad|nekas|blockera|"
+    r"inte tillåt|nægtet|blokeret|ikke tillad|avvist|ikke tillatt|nektet|evätty|estet|kielletty|zamítnut|zablokov|"
+    r"nepovolen|odepřen|engellen|reddedil|izin ver|izin yok|拒绝|拒絕|被阻止|阻止了|不允许|不允許|禁止|沙箱|沙盒|"
+    r"无权|無權|没有权限|沒有權限|权限不足|權限不足|受限|サンドボックス|拒否|許可され|権限がな|ブロックされ|"
+    r"制限により|禁止され|거부|차단|권한이 없|샌드박스|허용되지|금지|từ chối|bị chặn|không được phép|ditolak|"
+    r"diblokir|tidak diizinkan|รับการปฏิเสธ|ถูกบล็อก|मना कर|अनुमति नहीं|رفض|محظور|נדח|נחסם",
     re.IGNORECASE,
 )
 FOREIGN_FALSE = re.compile(
@@ -77,11 +77,12 @@ RESOLVED = re.compile(
     re.IGNORECASE,
 )
 NEGATED = re.compile(
-    r"\b(?:not|never) been (?:denied|blocked|refused|restricted)\b|\b(?:no|not any|without(?: any)?|zero|"
-    r"never (?:saw|hit|met|got))\s+(?:\w+\s+){0,2}?(?:denials?|refusals?|permission (?:errors?|problems?|issues?)|"
-    r"blocks?|blocked|errors?|restrictions?)\b|\bnothing (?:was|is|has been|got) (?:\w+ )?(?:blocked|denied|"
-    r"refused|rejected)\b|\b(?:wasn.t|weren.t|isn.t|not) (?:blocked|denied|refused|rejected|restricted)\b|"
-    r"\bnone (?:was|were) (?:blocked|denied|refused)\b",
+    r"\b(?:can.t|cannot|could not|couldn.t) reproduce\b|\b(?:not|n.t|never) (?:run into|hit|see|seen|encounter|"
+    r"meet|met)\b.{0,30}\b(?:permission|denial|sandbox|restriction)|\b(?:not|never) been (?:denied|blocked|refused|"
+    r"restricted)\b|\b(?:no|not any|without(?: any)?|zero|never (?:saw|hit|met|got))\s+(?:\w+\s+){0,2}?(?:denials?|"
+    r"refusals?|permission (?:errors?|problems?|issues?)|blocks?|blocked|errors?|restrictions?)\b|\bnothing (?:was|"
+    r"is|has been|got) (?:\w+ )?(?:blocked|denied|refused|rejected)\b|\b(?:wasn.t|weren.t|isn.t|not) (?:blocked|"
+    r"denied|refused|rejected|restricted)\b|\bnone (?:was|were) (?:blocked|denied|refused)\b",
     re.IGNORECASE,
 )
 PERSON = re.compile(
@@ -131,8 +132,9 @@ PROGRAM_ACTS = re.compile(
     re.IGNORECASE,
 )
 FIRST_PERSON = re.compile(
-    r"\b(?:I|we)\b.{0,30}?\b(?:couldn.t|could not|can.t|cannot|was(?:n.t| not) able|am not able|was unable|am unable"
-    r"|tried|attempted|got|hit|ran into|stopped|failed)\b|\bmy (?:attempt|write|read|command|call)",
+    r"\b(?:I|we)\b.{0,30}?\b(?:couldn.t|could not|can.t|cannot|was(?:n.t| not) able|am not able|was unable|"
+    r"am unable|tried|attempted|got|hit|ran into|stopped|failed|skipped|left|used|set|put|kept|went)\b|"
+    r"\bmy (?:attempt|write|read|command|call)",
     re.IGNORECASE,
 )
 QUESTION = re.compile(r"\?\s*[\"')*_]*$")
@@ -144,9 +146,9 @@ ADVICE = re.compile(
 QUOTE_LINE = re.compile(r"^\s*(?:>|\||```|\$ |#!)")
 
 NET = re.compile(
-    r"\b(?:port|tcp|udp|socket|network|connect\w*|reach\w*|ssh|http|dns|host|listen\w*|bind|localhost|fetch|download"
-    r"|push(?:ing)?|pull|internet|outbound|registry)\b|端口|網路|网络|ネットワーク|ポート|네트워크|포트|сет|порт|"
-    r"netzwerk|réseau|puerto|\bred\b",
+    r"\b(?:port|tcp|udp|socket|network|connect\w*|reach\w*|ssh|http|dns|host|listen\w*|bind\w*|localhost|fetch|"
+    r"download|push(?:ing)?|pull|internet|outbound|registry)\b|端口|網路|网络|ネットワーク|ポート|네트워크|포트|"
+    r"сет|порт|netzwerk|réseau|puerto|\bred\b",
     re.IGNORECASE,
 )
 SOCKET = re.compile(
@@ -183,7 +185,7 @@ HOSTNAME = re.compile(
     r"|edu|de|fr|uk))\b(?![/\w])"
 )
 PATH = re.compile(
-    r"(?<![\w/.:~$-])((?:~|\.{1,2})?/[^\s`'\"<>()\[\]{},;:|*。，、）」』「『！？（“”‘’«»]+|~/?(?=[\s`'\"),.;]))"
+    r"(?<![\w/.:~$-])((?:~|\.{1,2})?/[^\s`'\"<>()\[\]{},;:|*。，、：；（）」』「『！？（“”‘’«»]+|~/?(?=[\s`'\"),.;]))"
 )
 RELATIVE = re.compile(
     r"`([\w@%+=.~-]*(?:[./][\w@%+=.~-]+)+/?)`|(?<![\w/.@-])(\.[A-Za-z][\w-]*(?:/[\w.@-]+)*"
@@ -192,8 +194,11 @@ RELATIVE = re.compile(
 
 # What takes a report back whatever else is in the sentence.
 WORK_DONE = re.compile(
-    r"^\W*I(?:.ve| have)? (?:also |now )?(?:added|add|implemented|wrote|rewrote|refactored|documented|described|"
-    r"handled|covered|extended|improved)\b(?!.{0,200}\b(?:could not|couldn.t|was (?:denied|refused|blocked)))",
+    r"\b(?:page|docs?|documentation|readme|section|guide|article|changelog|report|issue|"
+    r"thread)\b.{0,40}?\b(?:explains?|says?|describes?|mentions?|notes?|states?|documents?)\b|\bold (?:code|"
+    r"version|script|build|behaviou?r)\b|^\W*I(?:.ve| have)? (?:also |now )?(?:added|add|implemented|wrote|rewrote|"
+    r"refactored|documented|described|handled|covered|extended|improved)\b(?!.{0,200}\b(?:could not|couldn.t|"
+    r"was (?:denied|refused|blocked)))",
     re.IGNORECASE,
 )
 THEIRS = re.compile(

@@ -32,7 +32,12 @@ _SERVICE = "System services are not reachable from a session."
 
 SPECIALS = (
     Special(
-        re.compile(r"no.new.privileges.{0,20}flag is set|no_new_privs|PR_SET_NO_NEW_PRIVS", re.IGNORECASE),
+        re.compile(
+            r"no.new.privileges.{0,20}flag is set|no_new_privs|PR_SET_NO_NEW_PRIVS|"
+            r"must be owned by uid 0 and have the setuid|is owned by uid 65534, should be 0|"
+            r"effective uid is not 0, is sudo installed setuid",
+            re.IGNORECASE,
+        ),
         "execute",
         _SETUID,
         needs="",
@@ -65,6 +70,7 @@ SPECIALS = (
         "other",
         _TRACE,
     ),
+    Special(re.compile(r"\bfusermount\d?\b|cannot set (?:groups|user id|uid|gid)\b"), "execute", _SETUID),
     Special(re.compile(r"perf_event|PERF_", re.IGNORECASE), "other", _TRACE, needs="EPERM"),
     Special(
         re.compile(r"\bkill(?:all|ing|pg)?\b|\bsignal(?:l?ing)?\b|\bprocess\.kill\b", re.IGNORECASE),
@@ -82,9 +88,9 @@ SPECIALS = (
     Special(re.compile(r"LSOpenURLs\w*\(\) failed with error -(?:54|10810)\b"), "ipc", _SERVICE, needs=""),
 )
 WORDS = words(
-    "privil no_new no·new sandbox uid namespace unshare nsenter setns pivot·root rootlesskit bwrap ptrace "
-    "process·vm perf· task·for attach kill signal mach- bootstrap· seckeychain lsopenurls cfmessage "
-    "clone·new zygote newgid cannot_clone re-exec"
+    "privil fusermount cannot_set setuid owned_by_uid no_new no·new sandbox uid namespace unshare nsenter setns "
+    "pivot·root rootlesskit bwrap ptrace process·vm perf· task·for attach kill signal mach- bootstrap· seckeychain "
+    "lsopenurls cfmessage clone·new zygote newgid cannot_clone re-exec"
 )
 # Set-uid programs of macOS, which no sandboxed process can start.
 MAC_SETUID = names("ps top sudo su login newgrp quota crontab at traceroute passwd")

@@ -93,6 +93,7 @@ def _could_not(sentence: str) -> re.Match[str] | None:
     return match if _address(sentence)[1] and phrases.NET.search(sentence) else None
 
 
+_READ_ONLY = re.compile(r"read-?only", re.IGNORECASE)
 _PATHS = re.compile(r"(?:~|\.{0,2})/[^\s`'\"]+")
 
 
@@ -137,7 +138,7 @@ def _reports(sentence: str) -> int:
         return -1
     if (
         phrases.PROGRAM.search(sentence)
-        and (phrases.PROGRAM_ACTS.search(sentence) or not _targets(sentence))
+        and (phrases.PROGRAM_ACTS.search(sentence) or not (_targets(sentence) or _address(sentence)[1]))
         and not phrases.FIRST_PERSON.search(sentence)
         and not re.search(r"\bsandbox\b|\b(?:this|the) session\b", sentence, re.IGNORECASE)
     ):
@@ -214,7 +215,7 @@ def _verdict(sentence: str, near: list[str], failure: Failure, rules: Rules, hom
     if socket and (socket["name"] or said):
         target = socket["name"].lower() if socket["name"] else said[0]
         return _made("ipc", target, (target,), "cannot-grant", "", line, "")
-    if phrases.NET.search(sentence) and not said:
+    if not said and (phrases.NET.search(sentence) or _address(sentence)[1]):
         host, port = _address(sentence)
         if not port:
             host_near, port = next((address for other in near[1:] if (address := _address(other))[1]), ("", 0))
@@ -237,6 +238,7 @@ def _verdict(sentence: str, near: list[str], failure: Failure, rules: Rules, hom
 
 
 def _operation(sentence: str) -> Operation:
+    sentence = _READ_ONLY.sub(" ", sentence)
     writing, reading, executing = (
         phrases.WRITING.search(sentence),
         phrases.READING.search(sentence),

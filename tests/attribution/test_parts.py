@@ -1,0 +1,183 @@
+"""The parts of the engine: the shell reading, paths and what to grant, the look from outside, the policy asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nd7core.attribution import Failure, FileLook, Seen, explain, of_context, of_record
+from nd7core.attribution.others import ssh_words
+from nd7core.attribution.paths import is_shared, meant, proposal, quoted
+from nd7core.attribution.shell import Simple, read
+from nd7core.record import Grant, Record
+
+HOME, PROJECT = "/home/ada", "/home/ada/kiln"
+
+
+def simples(command: str) -> list[tuple[str, str]]:
+    return [(simple.name, simple.cwd) for simple in read(command, PROJECT, HOME) if simple.name]
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("cd ../lib && touch a", [("cd", PROJECT), ("touch", "/home/ada/lib")]),
+        ("(cd /srv; ls); pwd", [("cd", PROJECT), ("ls", "/srv"), ("pwd", PROJECT)]),
+        ("git -C ../lib commit -m 'a; b'", [("git", "/home/ada/lib")]),
+        ("make --directory=/srv/x all", [("make", "/srv/x")]),
+        ("bash -lc 'cd ~/x && tar xf a'", [("cd", PROJECT), ("tar", "/home/ada/x")]),
+        ("A=1 sudo -u bob env B=2 timeout 5 nice rm x", [("rm", PROJECT)]),
+        ("cat <<'E' > a\ntouch /srv/x\nE\nls", [("cat", PROJECT), ("ls", PROJECT)]),
+        ("echo $(cat a) `id`", [("cat", PROJECT), ("id", PROJECT), ("echo", PROJECT)]),
+        ("for f in a b; do rm $f; done", [("rm", PROJECT)]),
+        ("ls # rm x", [("ls", PROJECT)]),
+        ("a|b&&c;d&", [("a", PROJECT), ("b", PROJECT), ("c", PROJECT), ("d", PROJECT)]),
+    ],
+)
+def test_what_ran_where(command: str, found: list[tuple[str, str]]) -> None:
+    assert simples(command) == found
+
+
+def test_words_and_redirections() -> None:
+    (simple,) = read("D=/srv/d; cat \"$D/a b\" ~/c $E > '/x y' 2>&1 < in", PROJECT, HOME)
+    assert simple.words == ("/srv/d/a b", "/home/ada/c", "$E")
+    assert simple.redirects == ((">", "/x y"), (">&", "1"), ("<", "in"))
+
+
+def test_the_remote_command_of_ssh() -> None:
+    assert ssh_words(Simple("ssh", ("-p", "22", "-S", "/tmp/c", "host", "-v", "x"))) == ["host", "-v", "x"]
+
+
+@pytest.mark.parametrize(
+    ("path", "grant"),
+    [
+        ("/home/ada/notes/x.txt", "/home/ada/notes"),
+        ("/home/ada/x.txt", "/home/ada/x.txt"),
+        ("/home/ada/notes/x.md.tmp.812.9f0a11", "/home/ada/notes"),
+        ("/home/ada/notes/sedQ1w2E3", "/home/ada/notes"),
+        ("/home/ada/.cache/uv/sdists-v9/ab/cd", "/home/ada/.cache/uv"),
+        ("/home/ada/.npm/_cacache/index-v5/9f/aa", "/home/ada/.npm/_cacache"),
+        ("/home/ada/.cargo/registry/cache/x", "/home/ada/.cargo/registry"),
+        ("/home/ada/.config/gh/hosts.yml", "/home/ada/.config/gh"),
+        ("/home/ada/Library/Caches/go-build/aa/bb", "/home/ada/Library/Caches/go-build"),
+        ("/home/ada/lib/.git/refs/heads/x.lock", "/home/ada/lib/.git"),
+        ("/home/ada/.bashrc", "/home/ada/.bashrc"),
+        ("/srv/x", "/srv/x"),
+    ],
+)
+def test_what_a_grant_must_name(path: str, grant: str) -> None:
+    assert proposal(path, HOME) == grant
+
+
+def test_temporary_names_are_told_from_names() -> None:
+    assert meant("/a/students") == ("/a/students", False)
+    assert meant("/a/x.tar.backup") == ("/a/x.tar.backup", False)
+    assert meant("/a/.f.Ab12Cd") == ("/a/f", True)
+    assert meant("/a/tmp.XXXXXX") == ("/a", True)
+
+
+def test_quotes_of_every_kind() -> None:
+    assert [text for _, _, text in quoted("‘/a’ „/b“ «/c» 「/d」 `/e' \"/f g\" '/h'\\''i'")] == [
+        "/a",
+        "/b",
+        "/c",
+        "/d",
+        "/e",
+        "/f g",
+        "/h'i",
+    ]
+    assert quoted("'/gr'$'\\303\\266''sse'")[0][2] == "/grösse"
+    assert quoted("couldn't and don't") == []
+
+
+def test_shared_folders_are_never_proposed_whole() -> None:
+    for folder in ("/", HOME, "/home", "/usr", f"{HOME}/.config", f"{HOME}/.cache", f"{HOME}/.local/share"):
+        assert is_shared(folder, HOME)
+    assert not is_shared(f"{HOME}/notes", HOME)
+
+
+def refused(path: str) -> Failure:
+    output = f"touch: cannot touch '{path}': Permission denied"
+    return Failure(output=output, exit_code=1, project=PROJECT, home=HOME)
+
+
+class Told:
+    """A look that answers what it is told."""
+
+    def __init__(self, seen: Seen | None) -> None:
+        self.seen = seen
+
+    def at(self, path: str, operation: str) -> Seen | None:
+        return self.seen
+
+
+def test_the_look_tells_ordinary_permissions_from_the_policy() -> None:
+    failure = refused("/home/ada/notes/x")
+    open_there = explain(failure, look=Told(Seen(False, False, True)))
+    assert (open_there.source, open_there.evidence) == ("kernel", "matched")
+    closed = explain(failure, look=Told(Seen(True, False, False, "mode 0444, owned by root")))
+    assert (closed.source, closed.owner) == ("none", "permissions") and "mode 0444" in closed.reason
+    parent_closed = explain(failure, look=Told(Seen(False, False, False, "its folder: mode 0555")))
+    assert parent_closed.evidence == "likely" and parent_closed.contradiction
+    existing = explain(failure, look=Told(Seen(True, False, True)))
+    assert existing.grant == "/home/ada/notes/x"
+
+
+def test_the_real_files_are_looked_at(tmp_path: Path) -> None:
+    look = FileLook()
+    (tmp_path / "f").write_text("x")
+    (tmp_path / "f").chmod(0o400)
+    seen = look.at(str(tmp_path / "f"), "read")
+    assert seen is not None and seen.exists and seen.allowed
+    if os.geteuid() != 0:
+        closed = look.at(str(tmp_path / "f"), "write")
+        assert closed is not None and closed.allowed is False and "0400" in closed.why
+    absent = look.at(str(tmp_path / "new"), "write")
+    assert absent is not None and not absent.exists and absent.allowed
+    assert look.at("relative", "write") is None and look.at("/a\0b", "read") is None
+
+
+def test_the_rules_of_a_context_and_of_a_record() -> None:
+    rules = of_context("linux", PROJECT, "", ("/srv/given",), None, ("settings.json",))
+    assert not rules.refuses("write", f"{PROJECT}/x") and not rules.refuses("write", "/tmp/x")
+    assert rules.refuses("write", "/srv/x") and not rules.refuses("write", "/srv/given/x")
+    assert rules.hidden(f"{HOME}/.ssh/id") and rules.never(f"{HOME}/.aws") and not rules.hidden("/etc/passwd")
+    assert rules.refuses("write", f"{PROJECT}/settings.json") and rules.never(f"{PROJECT}/settings.json")
+    assert rules.connects("example.org", 443) and not rules.connects("example.org", 80)
+    assert not rules.connects("x", 0) and not rules.connects("x", 70_000)
+    record = Record(PROJECT, HOME, f"{HOME}/.local/state/nd7", "/tmp", grants=(Grant("/srv/given"),))
+    assert not of_record(record, "linux").refuses("write", "/srv/given/x")
+
+
+def test_silent_programs_are_likely_at_most() -> None:
+    base = Failure(exit_code=7, project=PROJECT, home=HOME)
+    silent = explain(Failure(command="curl -s http://127.0.0.1:3000/", exit_code=7, project=PROJECT, home=HOME))
+    assert (silent.source, silent.evidence, silent.target) == ("kernel", "likely", "127.0.0.1:3000")
+    assert explain(base).source == "none"
+    allowed = explain(Failure(command="curl -s https://example.org/", exit_code=7, project=PROJECT, home=HOME))
+    assert allowed.source == "none"
+
+
+def test_nd7_exec_is_believed_for_what_it_alone_can_bring_about() -> None:
+    said = "nd7-exec: session has no policy.sb"
+    genuine = explain(Failure(command="make", exit_code=126, output=said, project=PROJECT))
+    assert (genuine.source, genuine.remedy, genuine.evidence) == ("nd7-exec", "cannot-grant", "matched")
+    assert explain(Failure(command="nd7-exec -c ls", exit_code=126, output=said, project=PROJECT)).source == "nd7-exec"
+    for command, code in (("cat log", 0), (f"echo '{said}'; exit 126", 126), ("make", 2), ("grep -r nd7-exec .", 1)):
+        assert explain(Failure(command=command, exit_code=code, output=said, project=PROJECT)).source == "none"
+    unasked = explain(Failure(command="make", output=f"Exit code 126\n{said}", project=PROJECT))
+    assert unasked.source == "nd7-exec"
+
+
+def test_what_the_broker_saw_is_recorded() -> None:
+    failure = Failure(
+        command="./client",
+        exit_code=1,
+        output="connect: Permission denied",
+        project=PROJECT,
+        recorded=("10.0.0.7:5432",),
+    )
+    verdict = explain(failure)
+    assert (verdict.evidence, verdict.target) == ("recorded", "10.0.0.7:5432")
