@@ -132,9 +132,9 @@ def _namespaces(why: str) -> Check:
     if not why:
         return Check("namespaces", "ok", "a user, mount and IPC namespace of a session's own work")
     means = (
-        "sessions run on Landlock and seccomp alone: modes, times and attributes of files outside can be changed, "
-        "names in ~/.ssh can be listed, /dev/shm is shared, programs cannot make terminals, and files that appear or "
-        "are rewritten in the home directory become unreadable to an agent that runs"
+        "sessions run on Landlock and seccomp alone: names in ~/.ssh can be listed, /dev/shm is shared, programs "
+        "cannot make terminals, and files that appear or are rewritten in the home directory become unreadable to an "
+        "agent that runs"
     )
     return Check("namespaces", "degraded", f"refused ({why})", means, _mend_namespaces())
 

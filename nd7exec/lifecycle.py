@@ -26,6 +26,7 @@ class Wish:
     project: str = ""
     name: str = ""
     detach: bool = False
+    kernel_records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Session:
         hook_command: the hook's command as the agent was given it.
         notes: what the person should know before it starts, one sentence each.
         private: directories that the session gets empty and for itself.
+        kernel_records: switch the kernel's audit on for as long as the session runs.
     """
 
     record: Record
@@ -53,6 +55,7 @@ class Session:
     hook_command: str = ""
     notes: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
+    kernel_records: bool = False
 
 
 def find_program(name: str, environ: Mapping[str, str], cwd: str) -> str:
@@ -173,6 +176,12 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
             hint="`nd7 doctor` says more; Linux 5.13 has it, where `lsm=` on its command line does not leave it out",
             exit_code=126,
         )
+    if wish.kernel_records and os.geteuid():
+        raise Nd7Error(
+            "--kernel-records switches the kernel's audit on, which only root may",
+            hint="without it everything is enforced just the same; refusals are then told from what programs print",
+            exit_code=126,
+        )
     check_places(places)
     try:
         cwd = os.getcwd()
@@ -235,4 +244,5 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         hook_command=launch.hook_command,
         notes=launch.notes,
         private=launch.private,
+        kernel_records=wish.kernel_records,
     )

@@ -87,7 +87,7 @@ def send(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         try:
             os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
+        except OSError:  # gone, or not ours to signal
             continue
 
 

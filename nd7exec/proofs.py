@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -54,13 +53,9 @@ class Proofs:
         self.granted = {path: (created, None) for path, created in grants}
         self.granted |= {path: known[path] for path, created in grants if known.get(path, (0,))[0] == created}
 
-    def refused(self, refusal: confinement.Refusal) -> None:
-        """The filter has refused something: an attempt, which the log keeps.  The canary's own is none."""
-        if self.canary.running and refusal.target.endswith(f":{PORT}"):
-            return
-        text = {"call": refusal.call, "kind": refusal.kind, "target": refusal.target, "pid": refusal.pid}
-        more = {"errno": errno.errorcode.get(refusal.error, str(refusal.error)), "more": refusal.more}
-        self.note("effect:nd7-broker", "attempt", {**text, **more})
+    def own(self, refusal: confinement.Refusal) -> bool:
+        """Whether what was refused is the canary's own attempt."""
+        return self.canary.running and refusal.target.endswith(f":{PORT}")
 
     def _known(self, pid: int, alive: bool) -> None:
         (self.broker.agents.add if alive else self.broker.agents.discard)(pid)

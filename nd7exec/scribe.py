@@ -38,6 +38,7 @@ LARGEST_PAYLOAD = 64 << 20
 # Any process of the session may send payloads, as many as it likes at once.  An agent's hooks are a few, and small.
 MOST_PAYLOADS = 256
 MOST_TOGETHER = 96 << 20
+MOST_CALLS = 512  # the agent's latest, to which a refusal is tied
 SMALL_PAYLOAD = 1 << 20  # one up to here is read on, however much the others are
 PAYLOAD_SECONDS = 10.0
 GRACE_SECONDS = 6.0  # a hook may take 4 s, and the frame of a parallel call be a little behind
@@ -113,6 +114,7 @@ class Scribe:
         self.known: list[str] = []
         self.ending = False
         self.refused = ""
+        self.calls: deque[tuple[str, bytes]] = deque(maxlen=MOST_CALLS)
         self.poll = select.poll()
         self._record: tuple[object, Record | None] = (None, None)
         now = self.record_now()
@@ -164,6 +166,8 @@ class Scribe:
             elif message.kind == b"n":
                 source, kind, text = message.body.split(b" ", 2)
                 self.note(source.decode(), kind.decode(), text)
+            elif message.kind == b"k":
+                self.refusal(message.body)
             elif message.kind == b"u":
                 told = json.loads(message.body)
                 self.update(partial(replace, **told))
@@ -208,7 +212,22 @@ class Scribe:
         command = given.get("command") if isinstance(given, dict) else None
         if isinstance(command, str):
             self.gaps.called(command)
+            given_bare = bare(command.encode("utf-8", "surrogatepass"))[:16384]
+            self.calls.append((str(frame.body.get("tool_use_id", "")), given_bare))
         return ALLOW
+
+    def refusal(self, message: bytes) -> None:
+        """Something that a command was refused, told by the kernel or the broker: with the call that it belongs to."""
+        source, kind, size, rest = message.split(b" ", 3)
+        body, text = json.loads(rest[: int(size)]), rest[int(size) :]
+        if text:
+            given = bare(text)
+            # The longest that the shell's text holds: a short one may be part of another's.
+            calls = [(len(call), number, name) for number, (name, call) in enumerate(self.calls) if call in given]
+            body["tool_use_id" if calls else "command"] = (
+                max(calls)[2] if calls else text[:500].decode("utf-8", "replace")
+            )
+        self.note(source.decode(), kind.decode(), json.dumps(body).encode())
 
     def answer(self, payload: Payload, data: bytes) -> None:
         fd = payload.connection.fileno()

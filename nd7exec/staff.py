@@ -17,7 +17,8 @@ from collections.abc import Callable, Collection
 
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
-from nd7exec import scribe, warden, wire, zygote
+from nd7exec import scribe, warden, wire
+from nd7exec.commands import Plan
 from nd7exec.lifecycle import Session
 from nd7exec.loop import Loop
 from nd7exec.wire import Link, Message
@@ -99,7 +100,7 @@ class Household:
         offered, take_back: the pipes of `confinement.take`.
     """
 
-    def __init__(self, plan: Callable[[int, int], zygote.Plan], sweep: Callable[[], None], handled: Collection[int]):
+    def __init__(self, plan: Callable[[int, int], Plan], sweep: Callable[[], None], handled: Collection[int]):
         """Fork both.  `plan` is given the zygote's two pipes.  Raises OSError or Nd7Error."""
         warden_ours, warden_end = wire.pair()
         zygote_ours, zygote_end = wire.pair()

@@ -28,13 +28,15 @@ from nd7core.policy import build, compile_linux
 from nd7core.policy.rules import LinuxRules
 from nd7core.record import Record
 from nd7core.text import safe
-from nd7exec import prctl, processes, staff, wire, zygote
+from nd7exec import prctl, processes, staff, wire
 from nd7exec.broker import Broker, PolicyFile, Refusal
 from nd7exec.client import EXEC, RECORD
+from nd7exec.commands import Plan
 from nd7exec.console import Console, noted
 from nd7exec.lifecycle import Session
-from nd7exec.linux import confinement
+from nd7exec.linux import audit, confinement
 from nd7exec.loop import Loop, Timer
+from nd7exec.observed import Command, Observed
 from nd7exec.proofs import Proofs
 from nd7exec.staff import END_SECONDS, Colleague
 from nd7exec.wire import Message
@@ -81,6 +83,8 @@ class Supervisor:
         self.notifier: confinement.Notifier | None = None
         self.broker: Broker | None = None
         self.proofs: Proofs | None = None
+        self.observed: Observed | None = None
+        self.audit_switch = -1
         self.to_warden: Colleague | None = None
         self.to_zygote: Colleague | None = None
         self.to_scribe: Colleague | None = None
@@ -111,6 +115,8 @@ class Supervisor:
         self.directory = sessions.create(self.places, self.session.record, policy)
         limit = staff.raise_limit()
         try:
+            if self.session.kernel_records:
+                self.audit_switch = audit.switch_on()
             self.start(limit)
             while not self.ended:
                 self.loop.turn()
@@ -149,8 +155,8 @@ class Supervisor:
             signal.signal(number, signal.SIG_IGN)
         self.start_scribe()
 
-        def plan(offer: int, taken: int) -> zygote.Plan:
-            return zygote.Plan(
+        def plan(offer: int, taken: int) -> Plan:
+            return Plan(
                 program=self.session.program,
                 argv=self.session.argv,
                 environ=self.session.environ,
@@ -218,6 +224,9 @@ class Supervisor:
         except Refusal as refusal:
             raise Nd7Error(str(refusal), exit_code=126) from None
         self.proofs = Proofs(self.loop, self.session, self.broker, self.ask_zygote, self.note, self.update, self.say)
+        self.observed = Observed(self.loop, self.zygote, self.observe)
+        if not self.observed.listen():
+            held.enforced["kernel records"] = "Landlock's denials are read from the kernel's audit"
         self.update({"enforced": held.enforced})
         self.say(headline(self.session.record, held))
         for note in self.session.notes:
@@ -250,9 +259,16 @@ class Supervisor:
             # Not at the end: there it is the warden that stops everything, before it kills it.
             if not self.ending and not self.console.suspend():
                 self.signal_agent(signal.SIGCONT)
-        elif message.kind == b"c" and self.to_scribe:
-            self.to_scribe.tell(b"c", message.body)
-        elif message.kind == b"P" and self.proofs:
+        elif message.kind == b"b" and self.observed:
+            pid, started, by_agent, probe, text = message.body.split(b" ", 4)
+            self.observed.started(int(pid), Command(int(started), by_agent == b"1", text, probe == b"1"))
+        elif message.kind == b"c" and self.observed and self.to_scribe:
+            command = self.observed.ended(int(message.body))
+            # nd7's own probe uses up no grant for one command, and no hook tells of it.
+            if command and not command.canary:
+                self.to_scribe.tell(b"c", f"{command.started} {int(command.by_agent)} ".encode() + command.text)
+        elif message.kind == b"P" and self.proofs and self.observed:
+            self.observed.canaries.add(int(message.body))
             self.proofs.canary.started(int(message.body))
         elif message.kind == b"N":
             self.problem = message.body.decode("utf-8", "replace")
@@ -272,6 +288,12 @@ class Supervisor:
         if len(text) < wire.LIMIT - 256 and self.to_scribe:
             self.to_scribe.tell(b"n", f"{source} {kind} ".encode() + text)
 
+    def observe(self, source: str, kind: str, body: dict[str, Any], text: bytes) -> None:
+        """A frame about a refusal, with the command that met it, whose call the scribe knows."""
+        data = json.dumps(body, ensure_ascii=True).encode()
+        if len(data) < wire.LIMIT // 4 and self.to_scribe:
+            self.to_scribe.tell(b"k", f"{source} {kind} {len(data)} ".encode() + data + text)
+
     def update(self, fields: dict[str, Any]) -> None:
         """Change the session's record, by way of the scribe: its lock may be another's for a while."""
         if self.to_scribe:
@@ -286,8 +308,9 @@ class Supervisor:
 
     def agent_started(self, pid: int) -> None:
         self.agent = pid
-        if self.broker:
+        if self.broker and self.observed:
             self.broker.agents.add(pid)
+            self.observed.agents.add(pid)
         self.started()
         self.loop.later(TEND_SECONDS, self.tend)
         if self.proofs:
@@ -345,8 +368,10 @@ class Supervisor:
                     self.to_scribe.tell(b"P", str(time.time_ns()).encode(), (connection.fileno(),))
 
     def refused(self, refusal: confinement.Refusal) -> None:
-        if self.proofs:
-            self.proofs.refused(refusal)
+        """The filter has refused something: an attempt, which the log keeps."""
+        if self.proofs and self.observed and self.to_zygote and not self.proofs.own(refusal):
+            self.to_zygote.read()  # it may have told of this command, and its word still wait here
+            self.observed.attempt(refusal)
 
     def about(self) -> dict[str, object]:
         """What whoever attaches is told of the session."""
@@ -427,7 +452,9 @@ class Supervisor:
         self.ended = True
 
     def sweep(self) -> None:
-        """Remove the session's directory; also what the warden does when this process has been killed."""
+        """Remove the session's directory, put back audit; also what the warden does when this process was killed."""
+        if self.session.kernel_records:
+            audit.let_go()
         with contextlib.suppress(Nd7Error, OSError):
             sessions.remove(self.places, self.pid)
 
@@ -446,6 +473,11 @@ class Supervisor:
             self.console.close(None if self.again else self.exit_status())
         for line in self._unsaid:
             self._say(line)
+        if self.observed:
+            self.observed.close()
+        if self.audit_switch >= 0:
+            os.close(self.audit_switch)
+            self.audit_switch = -1
         if self.to_scribe and self.scribe:
             self.to_scribe.tell(b"E")
             staff.wait_for(self.scribe)

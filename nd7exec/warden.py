@@ -6,8 +6,8 @@ supervisor says so, and also when the supervisor has gone without a word, by SIG
 then removes the session's directory too.  The session's own processes cannot signal it: it lies outside their
 Landlock scope.
 
-Three nets: the supervisor is a subreaper as well, for a warden that was killed; and the zygote dies with the warden,
-commands with the zygote.
+Three nets: the supervisor is a subreaper as well, for a warden that was killed; and the zygote is one, for both, and
+ends what is below it before itself.  Commands die with the zygote.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from nd7exec import prctl, processes, zygote
+from nd7exec.commands import Plan
 from nd7exec.wire import Link
 
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGTTOU, signal.SIGPIPE)
@@ -55,16 +56,15 @@ class Warden:
                 return
 
 
-def main(link: Link, plan: zygote.Plan, to_zygote: Link, sweep: Callable[[], None]) -> NoReturn:
+def main(link: Link, plan: Plan, to_zygote: Link, sweep: Callable[[], None]) -> NoReturn:
     """The forked process's whole life: fork the zygote, watch, end everything, and `sweep` the session's directory."""
     try:
         os.setsid()
         prctl.set_subreaper()
-        me = os.getpid()
         pid = os.fork()
         if pid == 0:
             link.socket.close()
-            zygote.main(to_zygote, plan, me)
+            zygote.main(to_zygote, plan)
         prctl.set_title("nd7 warden")
         to_zygote.socket.close()
         null = os.open(os.devnull, os.O_RDWR)

@@ -22,10 +22,15 @@ from nd7core.errors import Nd7Error
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "nd7 run [--project DIR] [--name NAME] [--detach] PROGRAM [ARGS...]"
+    parser.usage = "nd7 run [--project DIR] [--name NAME] [--detach] [--kernel-records] PROGRAM [ARGS...]"
     parser.add_argument("--project", metavar="DIR", default="", help="the writable project (default: where you are)")
     parser.add_argument("--name", metavar="NAME", default="", help="what the dashboard calls it (default: DIR's name)")
     parser.add_argument("--detach", action="store_true", help="start it without this terminal and come back at once")
+    parser.add_argument(
+        "--kernel-records",
+        action="store_true",
+        help="as root: switch the kernel's audit on while it runs, machine-wide, and keep its denials in the log",
+    )
     parser.add_argument("program", metavar="PROGRAM [ARGS...]", nargs=argparse.REMAINDER, help="what to run")
 
 
@@ -38,5 +43,5 @@ def run(arguments: argparse.Namespace) -> int:
         words = words[1:]
     if not words:
         raise Nd7Error("PROGRAM is missing", hint="nd7 run claude, or any other program", exit_code=2)
-    wish = Wish(tuple(words), arguments.project, arguments.name, arguments.detach)
+    wish = Wish(tuple(words), arguments.project, arguments.name, arguments.detach, arguments.kernel_records)
     return launch.run(wish, dict(os.environ))

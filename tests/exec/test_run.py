@@ -253,3 +253,16 @@ def test_ten_sessions_side_by_side(world: World):
     running = [world.start(["nd7", "run", "sh", "-c", f"echo {n}; exit {n}"]) for n in range(10)]
     assert [process.wait(60) for process in running] == list(range(10))
     nothing_left(world)
+
+
+def test_the_death_of_supervisor_and_warden_at_once_ends_everything(world: World):
+    running = world.start(["nd7", "run", "sh", "-c", BUSY])
+    world.wait(lambda: "sleep 301" in world.processes().values(), what=world.processes)
+    (warden,) = (pid for pid, line in world.processes().items() if line.startswith("nd7 warden"))
+    os.kill(running.pid, signal.SIGSTOP)  # or it would see the other's end
+    os.kill(warden, signal.SIGKILL)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(20)
+    world.wait(lambda: not world.processes(), what=world.processes)
+    assert world.run(["nd7", "run", "true"]).code == 0
+    assert pids(world) == []
