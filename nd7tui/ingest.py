@@ -60,6 +60,7 @@ class Ingest:
         self._said: set[str] = set()
         self._roster: tuple[object, ...] = ()
         self._bounded = False
+        self._seen: dict[str, tuple[int, int, int]] = {}
 
     # -- the other thread's side ----------------------------------------------------------------------------------
 
@@ -159,12 +160,26 @@ class Ingest:
         self._hand_over()
 
     def _sweep(self) -> None:
-        self._look_at_sessions()
+        if self._stamps() != self._seen or not all(sessions.is_alive(session) for session in self._live):
+            self._look_at_sessions()
         self._list_logs()
         self._read_all()
         self._hand_over()
 
+    def _stamps(self) -> dict[str, tuple[int, int, int]]:
+        """What tells whether a record may have changed, without reading it."""
+        found = {}
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self.places.sessions):
+                if sessions.is_pid(name):
+                    found[name] = (0, 0, 0)
+                    with contextlib.suppress(OSError):
+                        status = os.lstat(os.path.join(self.places.sessions, name, sessions.RECORD))
+                        found[name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+        return found
+
     def _look_at_sessions(self) -> None:
+        self._seen = self._stamps()
         try:
             found = sessions.live(self.places)
         except (OSError, Nd7Error) as error:

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.timer import Timer
 
-from nd7core.text import safe
+from nd7core.text import SafeText, safe
 from nd7tui import keys, look
 from nd7tui.detail import detail, nothing
 from nd7tui.filters import Filter
@@ -61,6 +61,7 @@ class Main(Page):
     def __init__(self) -> None:
         super().__init__()
         self._resting: Timer | None = None
+        self._ages: list[SafeText] = []
         self.stream: RowList
         self.session_list: RowList
         self.detail: TextPane
@@ -199,8 +200,12 @@ class Main(Page):
         self.redraw_bars()
 
     def tick(self) -> None:
-        self.session_list.refresh()
-        self.card.redraw()
+        now = self.dash.now()
+        ages = [look.age(s.changed or s.started, now) for s in self.dash.store.sessions.values()]
+        if ages != self._ages:  # painting what has not changed is most of what idling would cost
+            self._ages = ages
+            self.session_list.refresh()
+            self.card.redraw()
 
     def on_screen_resume(self) -> None:
         if self.is_mounted and self.dash.store.version:
