@@ -20,10 +20,10 @@ from nd7core.denial import STATES, Denial, Proposal, State, Tie, as_fields, deni
 from nd7core.denial_rows import SessionRows
 from nd7core.events import AgentWords, Note, SessionEvent, ToolEvent
 from nd7core.record import Record
+from nd7core.recorded import Refusals
 
 __all__ = ["STATES", "Denial", "Denials", "Proposal", "State", "Tie", "as_fields", "denial_fields"]
 
-_MAX_ATTEMPTS = 2000  # refusals that the broker reported, kept until the call that made them ends
 _MAX_WORDS = 10_000
 
 
@@ -37,7 +37,7 @@ class _Session:
         self.record: Record | None = None
         self.rules: dict[tuple[object, ...], Rules] = {}
         self.words: set[tuple[int, str]] = set()
-        self.attempts: list[tuple[int, str]] = []
+        self.refusals = Refusals()
 
 
 class Denials:
@@ -204,8 +204,6 @@ class Denials:
         return explain(failure, look=self.look)
 
     def _failure(self, session: _Session, event: ToolEvent) -> Failure:
-        ended = event.ended or event.started
-        recorded = tuple(target for ts, target in session.attempts if event.started <= ts <= ended)
         return Failure(
             platform=self.platform,
             tool=event.tool,
@@ -216,7 +214,7 @@ class Denials:
             project=session.project,
             home=self._home(session),
             rules=self._rules(session, event.started, floor=event.tool not in BASH_TOOLS),
-            recorded=recorded,
+            recorded=session.refusals.of(event),
         )
 
     # ------------------------------------------------------------------ words and notes
@@ -266,10 +264,7 @@ class Denials:
         if note.kind == "session_start":
             session.project = session.project or _text(body, "cwd")
             return []
-        if note.kind == "attempt":
-            target = _text(body, "target")
-            if target:
-                session.attempts = [*session.attempts[1 - _MAX_ATTEMPTS :], (note.ts, target)]
+        if session.refusals.feed(note):
             return []
         path = _text(body, "path")
         if not path.startswith("/"):

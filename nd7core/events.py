@@ -72,7 +72,8 @@ class AgentWords:
 class Note:
     """A frame that is neither a call nor words: a prompt, a start, a gap, a grant, the canary.
 
-    `kind` is the frame's kind (or the hook event's name for kind `hook`), `text` one line about it.
+    `kind` is the frame's kind (or the hook event's name for kind `hook`), `text` one line about it, `source` the
+    frame's.
     """
 
     session_id: str
@@ -81,6 +82,7 @@ class Note:
     seq: int
     ts: int
     body: dict[str, Any] = field(default_factory=dict, hash=False)
+    source: str = ""
 
 
 SessionEvent = ToolEvent | AgentWords | Note

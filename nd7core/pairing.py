@@ -324,7 +324,7 @@ class Pairing:
 
     def _note(self, frame: Frame, kind: str, text: str) -> Note:
         line = text if len(text) <= 300 else text[:300]
-        return Note(frame.session_id, kind, line.partition("\n")[0], frame.seq, frame.ts, frame.body)
+        return Note(frame.session_id, kind, line.partition("\n")[0], frame.seq, frame.ts, frame.body, frame.source)
 
     def _new(self, call_id: str, frame: Frame, tool: str, tool_input: dict[str, Any]) -> Call:
         call = Call(call_id, frame, tool, tool_input)

@@ -104,7 +104,9 @@ def of_network(judge: Judge, finding: Finding) -> Judged:
 def _closed(
     judge: Judge, finding: Finding, target: str, also: tuple[str, ...], reason: str, *, matched: bool
 ) -> Judged:
-    recorded = target and {target, f"*:{target.rpartition(':')[2]}"} & set(judge.failure.recorded)
+    # By the port alone: a program prints the name that it was given, the record holds the address.
+    port = target.rpartition(":")[2]
+    recorded = any(entry == target or entry.rpartition(":")[2] == port for entry in judge.failure.recorded if port)
     evidence: Evidence = "recorded" if recorded else "matched" if matched else "likely"
     line = finding.line.strip()
     return Judged(True, "network", evidence, "network", target, also, "cannot-grant", "", reason, "", line)
