@@ -126,6 +126,8 @@ class Console:
         Returns:
             False where nobody is there who could let it go on: then it must not stop.
         """
+        if self.outer is None and not self.detached:
+            return True  # no ^Z was typed: nobody else of our group, a script or what runs it, is to stop with it
         group = os.getpgrp()
         if self.detached or processes.group_is_orphaned(group, processes.table()):
             return False

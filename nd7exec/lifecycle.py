@@ -14,6 +14,7 @@ from nd7core import credentials, grants, process
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical, within
 from nd7core.record import Record
+from nd7core.text import safe
 from nd7exec import agents, launcher, ourselves, shell
 from nd7exec.linux import confinement
 
@@ -246,3 +247,16 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         private=launch.private,
         kernel_records=wish.kernel_records,
     )
+
+
+def headline(record: Record, held: confinement.Session) -> str:
+    """The line that says which session this is and what is in force."""
+    where = record.project
+    if where == record.home or where.startswith(record.home + "/"):
+        where = "~" + where[len(record.home) :]
+    what = record.agent or os.path.basename(record.program[0])
+    mounts = "mounts masked and read-only, " if held.namespaced else ""
+    force = f"files and TCP by Landlock {held.abi}, {mounts}UDP and sockets by seccomp"
+    missing = f"; not in force: {'; '.join(held.missing)}" if held.missing else ""
+    carried = f"; granted from before, for its own tools, too: {', '.join(g.path for g in record.grants)}"
+    return safe(f"session {record.pid} ({what} in {where}): {force}{missing}{carried if record.grants else ''}")

@@ -11,30 +11,26 @@ waits for a process under the filter, because that process may be waiting for it
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import resource
 import signal
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from nd7core import sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7core.policy import build, compile_linux
 from nd7core.policy.rules import LinuxRules
-from nd7core.record import Record
-from nd7core.text import safe
-from nd7exec import prctl, processes, staff, wire
+from nd7exec import prctl, processes, staff
 from nd7exec.broker import Broker, PolicyFile, Refusal
 from nd7exec.client import EXEC, RECORD
 from nd7exec.commands import Plan
 from nd7exec.console import Console, noted
-from nd7exec.lifecycle import Session
+from nd7exec.lifecycle import Session, headline
 from nd7exec.linux import audit, confinement
+from nd7exec.logbook import Logbook
 from nd7exec.loop import Loop, Timer
 from nd7exec.observed import Command, Observed
 from nd7exec.proofs import Proofs
@@ -87,8 +83,8 @@ class Supervisor:
         self.audit_switch = -1
         self.to_warden: Colleague | None = None
         self.to_zygote: Colleague | None = None
-        self.to_scribe: Colleague | None = None
-        self.agent = self.zygote = self.warden = self.scribe = self.scribe_failures = 0
+        self.log = Logbook(self.loop, session, places, HANDLED, self.say, self.granted_now)
+        self.agent = self.zygote = self.warden = 0
         self.status: int | None = None
         self.asked_by = 0
         self.problem = ""
@@ -153,7 +149,7 @@ class Supervisor:
                 signal.signal(number, noted)
         for number in (signal.SIGTTOU, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
-        self.start_scribe()
+        self.log.start(self.directory)
 
         def plan(offer: int, taken: int) -> Plan:
             return Plan(
@@ -182,34 +178,9 @@ class Supervisor:
         self.to_zygote.watch()
         self.loop.watch(self._wakeup, self.on_signals)
 
-    def start_scribe(self) -> None:
-        """Fork the log's writer.  Raises OSError where nothing can be forked just now."""
-        self.scribe = 0
-        self.scribe, link = staff.fork_scribe(self.session, self.places, self.directory, HANDLED)
-        self.to_scribe = Colleague(self.loop, link, self.from_scribe, self.scribe_gone)
-        self.to_scribe.watch()
-
-    def scribe_gone(self) -> None:
-        self.loop.later(self.scribe_failures and 1.0, self.start_scribe_again)
-        self.scribe_failures += 1
-
-    def start_scribe_again(self) -> None:
-        """After its death: where nothing can be forked just now (the user's limit, memory), a second later again."""
-        if self.ended or self.status is not None:
-            return
-        try:
-            self.start_scribe()
-        except OSError as error:
-            if self.scribe_failures == 1:
-                self.say(f"the audit log's writer died and cannot be started: {error.strerror}; trying on")
-            self.scribe_failures += 1
-            self.loop.later(1.0, self.start_scribe_again)
-            return
-        self.note("nd7:hooks", "gap", {"text": "the audit log's writer died and was started again"})
-
     def enter(self, held: confinement.Session) -> None:
         """The zygote has confined itself: serve its filter, give it its rulesets, and let the agent start."""
-        assert self.to_zygote is not None and self.to_scribe is not None
+        assert self.to_zygote is not None
         self.notifier = confinement.Notifier(
             held.listener_fd, self.rendezvous, self.refused, rules=self.floor, membership=held.membership()
         )
@@ -223,11 +194,13 @@ class Supervisor:
             self.broker.refresh()
         except Refusal as refusal:
             raise Nd7Error(str(refusal), exit_code=126) from None
-        self.proofs = Proofs(self.loop, self.session, self.broker, self.ask_zygote, self.note, self.update, self.say)
-        self.observed = Observed(self.loop, self.zygote, self.observe)
+        self.proofs = Proofs(
+            self.loop, self.session, self.broker, self.ask_zygote, self.log.note, self.log.update, self.say
+        )
+        self.observed = Observed(self.loop, self.zygote, self.log.observe)
         if not self.observed.listen():
             held.enforced["kernel records"] = "Landlock's denials are read from the kernel's audit"
-        self.update({"enforced": held.enforced})
+        self.log.update({"enforced": held.enforced})
         self.say(headline(self.session.record, held))
         for note in self.session.notes:
             self.say(note)
@@ -262,42 +235,23 @@ class Supervisor:
         elif message.kind == b"b" and self.observed:
             pid, started, by_agent, probe, text = message.body.split(b" ", 4)
             self.observed.started(int(pid), Command(int(started), by_agent == b"1", text, probe == b"1"))
-        elif message.kind == b"c" and self.observed and self.to_scribe:
+        elif message.kind == b"c" and self.observed:
             command = self.observed.ended(int(message.body))
             # nd7's own probe uses up no grant for one command, and no hook tells of it.
             if command and not command.canary:
-                self.to_scribe.tell(b"c", f"{command.started} {int(command.by_agent)} ".encode() + command.text)
+                self.log.command(command.started, command.by_agent, command.text)
         elif message.kind == b"P" and self.proofs and self.observed:
             self.observed.canaries.add(int(message.body))
             self.proofs.canary.started(int(message.body))
         elif message.kind == b"N":
             self.problem = message.body.decode("utf-8", "replace")
 
-    def from_scribe(self, message: Message) -> None:
-        if message.kind == b"!":
-            self.say(message.body.decode("utf-8", "replace"))
-        elif message.kind == b"g" and self.proofs:
-            self.proofs.granted_now(json.loads(message.body))
-            # At once, and not only when the next command comes: the person wants to see it take hold.
+    def granted_now(self, grants: list[tuple[str, int]]) -> None:
+        """Grants were given or taken back: try them at once, for the person wants to see them take hold."""
+        if self.proofs:
+            self.proofs.granted_now(grants)
             self.refresh()
             self.proofs.run()
-
-    def note(self, source: str, kind: str, body: dict[str, Any]) -> None:
-        """A frame of nd7's own in the session's log."""
-        text = json.dumps(body, ensure_ascii=True).encode()
-        if len(text) < wire.LIMIT - 256 and self.to_scribe:
-            self.to_scribe.tell(b"n", f"{source} {kind} ".encode() + text)
-
-    def observe(self, source: str, kind: str, body: dict[str, Any], text: bytes) -> None:
-        """A frame about a refusal, with the command that met it, whose call the scribe knows."""
-        data = json.dumps(body, ensure_ascii=True).encode()
-        if len(data) < wire.LIMIT // 4 and self.to_scribe:
-            self.to_scribe.tell(b"k", f"{source} {kind} {len(data)} ".encode() + data + text)
-
-    def update(self, fields: dict[str, Any]) -> None:
-        """Change the session's record, by way of the scribe: its lock may be another's for a while."""
-        if self.to_scribe:
-            self.to_scribe.tell(b"u", json.dumps(fields).encode())
 
     def ask_zygote(self, body: bytes, output: int, go: int) -> None:
         """Start a canary."""
@@ -330,7 +284,7 @@ class Supervisor:
             self.end()
         elif not self.broker.gone:
             self.broker.gone = "the session's command starter was killed: start the session again"
-            self.note("nd7:supervisor", "gap", {"text": "the process that starts commands was killed"})
+            self.log.note("nd7:supervisor", "gap", {"text": "the process that starts commands was killed"})
             if self.to_warden:
                 self.to_warden.tell(b"K", str(self.agent).encode())
 
@@ -362,10 +316,8 @@ class Supervisor:
             self.to_zygote.watch()
             return
         with connection:
-            if kind == RECORD and self.to_scribe:
-                # Should there be no descriptor left, the connection just ends: the hook says so.
-                with contextlib.suppress(OSError):
-                    self.to_scribe.tell(b"P", str(time.time_ns()).encode(), (connection.fileno(),))
+            if kind == RECORD:
+                self.log.payload(connection)
 
     def refused(self, refusal: confinement.Refusal) -> None:
         """The filter has refused something: an attempt, which the log keeps."""
@@ -441,7 +393,7 @@ class Supervisor:
     def end(self) -> None:
         """End everything in the session; `all_gone` comes when it is done."""
         if not self.ending:
-            self.ending = True
+            self.ending = self.log.over = True
             if self.proofs:
                 self.proofs.stopped = True
             if self.to_warden:
@@ -464,10 +416,10 @@ class Supervisor:
         try:
             if self.to_warden:
                 self.to_warden.close()
-            processes.kill_all_below(self.pid, self.reap, spare={self.scribe, self.warden})
+            processes.kill_all_below(self.pid, self.reap, spare={self.log.pid, self.warden})
             # A warden that was killed says its end before its children are ours: only now is nothing left with it.
             staff.wait_for(self.warden)
-            processes.kill_all_below(self.pid, self.reap, spare={self.scribe})
+            processes.kill_all_below(self.pid, self.reap, spare={self.log.pid})
             self.console.drain(lambda: bool(self.asked_by))
         finally:
             self.console.close(None if self.again else self.exit_status())
@@ -478,24 +430,9 @@ class Supervisor:
         if self.audit_switch >= 0:
             os.close(self.audit_switch)
             self.audit_switch = -1
-        if self.to_scribe and self.scribe:
-            self.to_scribe.tell(b"E")
-            staff.wait_for(self.scribe)
+        self.log.close()
         self.sweep()
         self.loop.close()
         signal.set_wakeup_fd(-1)
         os.close(self._wakeup)
         os.close(self._wakeup_end)
-
-
-def headline(record: Record, held: confinement.Session) -> str:
-    """The line that says which session this is and what is in force."""
-    where = record.project
-    if where == record.home or where.startswith(record.home + "/"):
-        where = "~" + where[len(record.home) :]
-    what = record.agent or os.path.basename(record.program[0])
-    mounts = "mounts masked and read-only, " if held.namespaced else ""
-    force = f"files and TCP by Landlock {held.abi}, {mounts}UDP and sockets by seccomp"
-    missing = f"; not in force: {'; '.join(held.missing)}" if held.missing else ""
-    carried = f"; granted from before, for its own tools, too: {', '.join(g.path for g in record.grants)}"
-    return safe(f"session {record.pid} ({what} in {where}): {force}{missing}{carried if record.grants else ''}")

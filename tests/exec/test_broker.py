@@ -322,3 +322,12 @@ def test_below_a_session_and_outside_its_filter_nothing_runs_and_the_reason_is_e
         f"nd7-exec: read {policy}: Permission denied",
     ]
     assert not world.exists("ran")
+
+
+def test_a_secret_place_that_is_made_while_a_session_runs_is_hidden_from_it(world: World, session):
+    assert session.ask("ls ~/.ssh 2>&1 | tail -1; $X -c 'echo ready'").endswith("ready\n")
+    world.write("/home/dev/.ssh/id_ed25519", "secret")
+    world.path("/home/dev/.ssh").chmod(0o700)
+    time.sleep(3)
+    answer = session.ask("cat ~/.ssh/id_ed25519 2>&1; $X -c 'cat ~/.ssh/id_ed25519' 2>&1; true")
+    assert "secret" not in answer and answer.count("Permission denied") == 2

@@ -100,6 +100,26 @@ def test_an_error_is_safe_to_print_and_names_the_whole_path(world: World):
     assert (done.code, done.err) == (126, f"nd7: {SESSIONS} is not a directory of its own: Not a directory\n")
 
 
+def test_a_program_that_stops_itself_stops_nobody_else(world: World):
+    script = "nd7 run sh -c 'kill -STOP $$; echo went on' & p=$!; sleep 2; echo here; kill -CONT $p; wait $p; echo $?"
+    done = world.run(["bash", "-c", script], start_new_session=True)
+    assert done.out.split("\n") == ["here", "went on", "0", ""], done
+
+
+@pytest.mark.parametrize(
+    "command", ["sessions", "grants", "--help", "doctor", "why /etc", "man", "explain", "--version"]
+)
+def test_streams_that_are_closed_full_or_not_utf8_are_no_traceback(world: World, command: str):
+    world.mkdir("/home/dev/\u00fc", 0o700)
+    for more in (">&-", "<&-", ">/dev/full", "2>&-", ">&- 2>&-"):
+        done = world.run(["sh", "-c", f"nd7 {command} {more}"])
+        assert "Traceback" not in done.err and "ignored" not in done.err, (more, done)
+        if more == ">/dev/full" and command not in ("grants", "why /etc"):
+            assert (done.code, done.err) == (1, "nd7: No space left on device\n"), done
+    done = world.run(["nd7", *command.split()], env={"PYTHONIOENCODING": "ascii"})
+    assert "Traceback" not in done.err
+
+
 def test_a_session_starts_no_session(world: World):
     script = f"nd7 run true; echo $?; nd7 run --detach true; echo $?; {STATE}/bin/nd7-exec -c 'nd7 run true'; echo $?"
     done = world.run(["nd7", "run", "sh", "-c", script])
