@@ -95,8 +95,8 @@ def supported() -> Support:
 
 
 _WITHOUT_NAMESPACES: Final = (
-    "modes, times and extended attributes of files outside can be changed, /dev/shm is shared, "
-    "programs cannot make terminals, and files that appear later in the home directory are unreadable to the agent"
+    "names and attributes of hidden files can be seen, /dev/shm is shared, programs cannot make terminals, "
+    "and files that appear later in the home directory are unreadable to the agent"
 )
 
 

@@ -226,6 +226,5 @@ def _lock_securebits() -> None:
 
 def _holds_capabilities() -> bool:
     data = ctypes.create_string_buffer(24)
-    # capget's number is capset's minus one on both machines.
-    syscalls.raw(syscalls.number("capset") - 1, struct.pack("<II", 0x20080522, 0), data)
+    syscalls.call("capget", struct.pack("<II", 0x20080522, 0), data)
     return any(data.raw[:8] + data.raw[12:20])

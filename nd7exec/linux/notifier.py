@@ -13,6 +13,8 @@ from typing import Final
 from nd7core.policy.rules import LinuxRules
 from nd7exec.linux.asked import Call, Desk, Refusal, Reply, fail
 from nd7exec.linux.membership import Membership, thread_group
+from nd7exec.linux.metadata import Metadata
+from nd7exec.linux.privileges import PutAside
 from nd7exec.linux.processes import Processes
 from nd7exec.linux.sockets import Sockets
 from nd7exec.linux.waiting import Waiting
@@ -38,6 +40,7 @@ class Notifier:
         *,
         rules: LinuxRules,
         membership: Membership,
+        terminal: str = "",
     ) -> None:
         """Take over a listener (and close it in the end).
 
@@ -47,16 +50,19 @@ class Notifier:
                 the caller waits, so its pid is certainly its own; the callee owns the descriptor from
                 then on, whatever happens.  An OSError that it raises is what the caller gets.
             refused: called for what was refused, at most some ten times a second.
-            rules: `connect_tcp` and `dns` are used.
+            rules: ports, and without namespaces which files' modes and times may be changed.
             membership: `Session.membership()`.
+            terminal: `Session.terminal`.
         """
         self.closed = False
         self._rendezvous = rendezvous
         self._desk = Desk(listener_fd, refused)
         self._epoll = select.epoll()
         self._epoll.register(listener_fd, select.EPOLLIN)
-        self._waiting = Waiting(self._desk, self._epoll)
+        self._unprivileged = PutAside()
+        self._waiting = Waiting(self._desk, self._epoll, self._unprivileged)
         self._sockets = Sockets(self._desk, self._waiting, rules)
+        self._metadata = Metadata(self._desk, rules, terminal)
         processes = Processes(self._desk, membership)
         self._decisions: dict[str, Callable[[Call], Reply | None]] = {
             "socket": self._socket,
@@ -79,16 +85,17 @@ class Notifier:
             "tgkill": processes.tgkill,
             "rt_tgsigqueueinfo": processes.tgkill,
             "pidfd_send_signal": processes.pidfd_send_signal,
+            **self._metadata.decisions(),
         }
 
     @property
     def rules(self) -> LinuxRules:
-        """What may be connected to; new ones may be assigned at any time."""
+        """What is allowed; new ones may be assigned at any time."""
         return self._sockets.rules
 
     @rules.setter
     def rules(self, rules: LinuxRules) -> None:
-        self._sockets.rules = rules
+        self._sockets.rules = self._metadata.rules = rules
 
     def fileno(self) -> int:
         """A descriptor that is readable when `handle` has something to do."""
@@ -130,7 +137,10 @@ class Notifier:
         if decide is None:
             return fail(errno.EPERM)
         try:
-            return decide(call)
+            if call.name == "socket":
+                return decide(call)  # its callback is the supervisor's own business
+            with self._unprivileged:
+                return decide(call)
         except OSError as error:
             return fail(error.errno or errno.EPERM)
         except (ValueError, struct.error, OverflowError):

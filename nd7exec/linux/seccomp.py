@@ -128,6 +128,28 @@ _IPC: Final = (
     "mq_unlink",
 )
 
+# Landlock knows none of these; where no read-only mount does, nd7 does them for the session.
+METADATA: Final = (
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "fchmodat2",
+    "chown",
+    "lchown",
+    "fchown",
+    "fchownat",
+    "utime",
+    "utimes",
+    "futimesat",
+    "utimensat",
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "removexattr",
+    "lremovexattr",
+    "fremovexattr",
+)
+
 # Terminal injection (TIOCSTI, TIOCLINUX), line disciplines (TIOCSETD), the console (TIOCCONS), hanging up.
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C, 0x5423, 0x541D, 0x5437)
 # FIOSETOWN, SIOCSPGRP: a signal to any process, by way of SIGIO.
@@ -162,6 +184,7 @@ class Surroundings:
 _ALLOW = ret(ALLOW)
 _NOTIFY = ret(NOTIFY)
 _EPERM = ret(refuse(errno.EPERM))
+_ENOSYS = ret(refuse(errno.ENOSYS))
 
 
 def _socket() -> Block:
@@ -287,8 +310,12 @@ def _rules(around: Surroundings) -> dict[str, Block]:
         rules[name] = _own_process(0)
     if not around.namespaces_closed:
         # clone3 has its flags in memory.  Every libc goes back to clone where it is not there.
-        rules["clone3"] = ret(refuse(errno.ENOSYS))
+        rules["clone3"] = _ENOSYS
     rules |= _signals(around)
+    if not around.mounts:
+        rules |= dict.fromkeys(METADATA, _NOTIFY)
+        # Linux 6.13; whoever uses them goes back to the older ones.
+        rules |= dict.fromkeys(("setxattrat", "removexattrat"), _ENOSYS)
     # file_setattr (Linux 6.17) is chattr by path.
     for name in (*REFUSED, *(() if around.ipc else _IPC), *(() if around.mounts else ("file_setattr",))):
         rules[name] = _EPERM

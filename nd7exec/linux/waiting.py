@@ -15,6 +15,7 @@ from typing import Final
 from nd7exec.linux import syscalls
 from nd7exec.linux.asked import Call, Desk, Reply, fail
 from nd7exec.linux.membership import status_field
+from nd7exec.linux.privileges import PutAside
 
 _MOST_PENDING: Final = 256
 _CHECK_SECONDS: Final = 0.2
@@ -31,8 +32,8 @@ class _Pending:
 class Waiting:
     """The waiting calls, behind the epoll that it is given."""
 
-    def __init__(self, desk: Desk, epoll: select.epoll) -> None:
-        self._desk, self._epoll = desk, epoll
+    def __init__(self, desk: Desk, epoll: select.epoll, unprivileged: PutAside) -> None:
+        self._desk, self._epoll, self._unprivileged = desk, epoll, unprivileged
         self._pending: dict[int, _Pending] = {}
         self._timer = syscalls.call("timerfd_create", time.CLOCK_MONOTONIC, os.O_CLOEXEC | os.O_NONBLOCK)
         epoll.register(self._timer, select.EPOLLIN)
@@ -59,7 +60,8 @@ class Waiting:
         elif fd in self._pending:
             pending = self._pending[fd]
             try:
-                reply = pending.again()
+                with self._unprivileged:
+                    reply = pending.again()
             except OSError as error:
                 reply = fail(error.errno or errno.EPERM)
             if reply is not None:

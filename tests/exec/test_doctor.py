@@ -69,7 +69,7 @@ def test_without_namespaces_it_lists_what_stays_open_and_what_mends_it(
     monkeypatch.setattr(doctor, "_read", lambda path: "1" if "apparmor" in path else "")
     found = checks(home)["namespaces"]
     assert found.state == "degraded"
-    assert "modes, times and attributes" in found.means
+    assert "names in ~/.ssh can be listed" in found.means
     assert "userns," in found.mend and "apparmor_parser -r" in found.mend
     monkeypatch.setattr(doctor, "_read", lambda path: "0")
     assert checks(home)["namespaces"].mend == "sudo sysctl -w kernel.unprivileged_userns_clone=1"
