@@ -19,7 +19,7 @@ from nd7core.attribution.judge import Judge
 from nd7core.attribution.judged import Judged
 from nd7core.attribution.look import Look
 from nd7core.attribution.own import own_refusal
-from nd7core.attribution.rules import home_of, of_context
+from nd7core.attribution.rules import home_named, home_of, of_context
 from nd7core.attribution.shell import read
 from nd7core.attribution.silent import silent, worth
 from nd7core.attribution.verdict import Verdict
@@ -83,10 +83,7 @@ def explain(failure: Failure, *, look: Look | None = None) -> Verdict:
         return Verdict("none", "likely", reason=other.reason, owner=other.owner, line=_first(output))
     if failure.tool in _QUIET_TOOLS:
         return NOTHING
-    lowered = output.lower()
-    if not markers.speaks(lowered) and not failure.recorded and not (bash and worth(failure, output)):
-        return NOTHING
-    return _judge(failure, output, lowered, look)
+    return _judge(failure, output, output.lower(), look)
 
 
 def _first(text: str) -> str:
@@ -94,15 +91,20 @@ def _first(text: str) -> str:
 
 
 def _judge(failure: Failure, output: str, lowered: str, look: Look | None) -> Verdict:
+    core = markers.interesting(lowered)
+    forms = any(map(lowered.__contains__, special.WORDS))
+    weak_words = sentences.possible(lowered)
+    quiet = failure.tool in BASH_TOOLS and worth(failure, output)
+    if not core and not forms and not weak_words and not quiet:
+        return _nothing(failure)
     lines = [line[:_LONG_LINE] for line in output.replace("\r", "\n").split("\n")]
     if len(lines) > MAX_LINES:
         lines = lines[: MAX_LINES // 2] + lines[-MAX_LINES // 2 :]
-    marked = list(_marked(lines, failure.platform)) if _core(lowered) else []
-    weak = sentences.candidates(lines, lowered)
-    quiet = failure.tool in BASH_TOOLS and worth(failure, output)
+    marked = list(_marked(lines, core=core, forms=forms)) if core or forms else []
+    weak = sentences.candidates(lines) if weak_words and not marked else []
     if not marked and not weak and not quiet:
         return _nothing(failure)
-    home = failure.home or home_of(failure.project)
+    home = failure.home or home_of(failure.project) or home_named(failure.command, output)
     rules = failure.rules or of_context(
         failure.platform, failure.project, home, failure.grants, failure.temp, failure.protected
     )
@@ -110,36 +112,41 @@ def _judge(failure: Failure, output: str, lowered: str, look: Look | None) -> Ve
     content = Content(failure, commands)
     judge = Judge(failure, rules, home, commands, look)
     judged = _of_marks(lines, marked, content, judge)
-    if weak and not any(item.kernel for item in judged):
+    if marked and weak_words and not any(item.kernel for item in judged):
+        weak = sentences.candidates(lines)
+    if weak:
         judged += [judge.finding(finding) for finding in sentences.without_error(lines, weak, judge, content)]
     if not judged and quiet and (last := silent(failure, output, judge)):
         judged.append(judge.finding(last))
     return _combine(judged, failure)
 
 
-def _core(lowered: str) -> bool:
-    """Whether an error's name, or a refusal that has a form of its own, is anywhere in an output."""
-    return markers.interesting(lowered) or any(map(lowered.__contains__, special.WORDS))
+def _marked(lines: Sequence[str], *, core: bool, forms: bool) -> Iterator[tuple[int, markers.Mark | None, bool]]:
+    """The lines that name an error, with it, and those that are worth asking `special` about.
 
-
-def _marked(lines: Sequence[str], platform: str) -> Iterator[tuple[int, markers.Mark | None]]:
-    """The lines that name an error, with it, and those that are worth asking `special` about, without."""
+    Args:
+        core, forms: whether any line at all holds an error's words, or words of a special form.
+    """
+    many = len(lines) > 8
     for index, line in enumerate(lines):
+        if not line:
+            continue
         lowered = line.lower()
-        mark = markers.find(line) if markers.interesting(lowered) else None
-        if mark is not None or any(map(lowered.__contains__, special.WORDS)):
-            yield index, mark
+        mark = markers.find(line) if core and (not many or markers.interesting(lowered)) else None
+        form = forms and any(map(lowered.__contains__, special.WORDS))
+        if mark is not None or form:
+            yield index, mark, form
 
 
 def _of_marks(
-    lines: list[str], marked: Sequence[tuple[int, markers.Mark | None]], content: Content, judge: Judge
+    lines: list[str], marked: Sequence[tuple[int, markers.Mark | None, bool]], content: Content, judge: Judge
 ) -> list[Judged]:
     judged: list[Judged] = []
-    for index, mark in marked:
+    for index, mark, worth_asking in marked:
         if len(judged) >= MAX_FINDINGS:
             break
         line = lines[index]
-        form = judge.special(lines, index)
+        form = judge.special(lines, index, worth_asking)
         if form is not None:
             if not content.merely_shown(line, None):
                 judged.append(form)

@@ -35,7 +35,6 @@ _EXECUTE = re.compile(
     r"\b(?:execve?|execvp|execv|fork/exec|posix_spawn\w*|spawn)\b"
     r"|\b(?:cannot|can.t|could not|failed to|unable to|error) (?:execute|run|exec|start|spawn\w*|starting)"
     r"(?: the| command| program| binary| process){0,2}\s*(?:[:'\"‘`“(]|$)",
-    re.IGNORECASE,
 )
 READERS = names(
     "cat head tail less more bat grep egrep fgrep rg ag ack find fd bfs ugrep ls dir tree stat du wc file strings "
@@ -66,7 +65,7 @@ def operation_of(text: str, program: str) -> Told:
         return "read"
     if "for writing" in text or "for output" in text or "for append" in text or "for update" in text:
         return "write"
-    if _EXECUTE.search(text):
+    if ("exec" in text or "spawn" in text or "run" in text or "start" in text) and _EXECUTE.search(text):
         return "execute"
     write, read = _WRITE.search(text), _READ.search(text)
     if write and not read:

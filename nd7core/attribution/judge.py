@@ -79,10 +79,10 @@ class Judge:
         """A line that its form gives to somebody else."""
         return Judged(False, "other", "likely", "other", "", (), "not-nd7", "", other.reason, other.owner, line.strip())
 
-    def special(self, lines: list[str], index: int) -> Judged | None:
+    def special(self, lines: list[str], index: int, worth_asking: bool) -> Judged | None:
         """A refusal that names no path: nested sandboxes and the like."""
         line = lines[index]
-        found = specials.of_line(line)
+        found = specials.of_line(line) if worth_asking else None
         if found is None:
             return self._mac_setuid(line) if self.platform == "darwin" else None
         target = specials.process(line) if found.operation == "signal" else ""
@@ -248,7 +248,7 @@ class Judge:
             reason = f"Ordinary permissions refuse {shown} as well ({why}), so no grant would help."
             return none(finding, "permissions", reason, shown, "The policy does not allow it either.", doing)
         target, folder = paths.meant(path)
-        if folder and target != dirname(path):
+        if folder and target != dirname(path) and not path.endswith(paths.PLAIN_SUFFIXES):
             shown = target  # the file that the person knows, not the temporary name beside it
         grant = paths.proposal(path, self.home, is_folder=seen.is_folder if seen and seen.exists else None)
         if seen and seen.exists and not seen.is_folder and not folder and not _REPLACES.search(finding.line):

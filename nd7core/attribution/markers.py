@@ -12,46 +12,11 @@ from typing import NamedTuple
 from nd7core.attribution.gate import words
 from nd7core.attribution.messages import MESSAGES
 
-# Lower case.  A text without any of them is no denial, whatever else it says.
-_ENGLISH = (
-    "deny(",
-    "denied",
-    "not permitted",
-    "not allowed",
-    "read-only",
-    "readonly",
-    "eacces",
-    "eperm",
-    "erofs",
-    "exdev",
-    "os error",
-    "errno",
-    "cross-device",
-    "writ",
-    "nd7-exec",
-    "sandbox",
-    "privilege",
-    "superuser",
-    "fail",
-    "unable to",
-    "couldn't",
-    "could not",
-    "cannot",
-    "can't",
-    "error",
-    "permission",
-    "(13)",
-)
 _FOREIGN = tuple(sorted({text for messages in MESSAGES.values() for text in messages}, key=len, reverse=True))
 _FOREIGN_LOWER = tuple(text.lower() for text in _FOREIGN)
 _FOREIGN_ASCII = tuple(text for text in _FOREIGN_LOWER if text.isascii())
 _FOREIGN_ERRNO = {text.lower(): name for name, messages in MESSAGES.items() for text in messages}
 _FOREIGN_PATTERN = re.compile("|".join(map(re.escape, _FOREIGN)), re.IGNORECASE)
-
-
-def speaks(lowered: str) -> bool:
-    """Whether a text, in lower case, can hold a refusal."""
-    return any(map(lowered.__contains__, _ENGLISH)) or foreign(lowered)
 
 
 def foreign(lowered: str) -> bool:
@@ -120,6 +85,7 @@ _SAYS_NUMBER = re.compile(
 )
 # What macOS's kernel logs: `Sandbox: node(77) deny(1) file-write-create /a`.
 _SEATBELT = re.compile(r"\bdeny\(\d+\) (?=(?:file|process|network|mach|signal|sysctl|ipc)[\w*-]* )")
+_DIGIT = re.compile(r"[0-9]")
 _NUMBER_BEHIND = re.compile(r" ?\(\d+\)")
 _NUMBERS = {"1": "EPERM", "13": "EACCES", "18": "EXDEV", "30": "EROFS"}
 _NAMES = {"ACCES": "EACCES", "PERM": "EPERM", "ROFS": "EROFS", "XDEV": "EXDEV"}
@@ -140,7 +106,9 @@ def _phrase(line: str, lowered: str) -> Mark | None:
         if again is None:
             return None
         at = again.start()
-    front = _FRONT.search(line, max(0, at - 40), at)
+    # Most often nothing of the error stands before its words, and looking for it backwards is dear.
+    near = line[max(0, at - 24) : at]
+    front = _FRONT.search(line, max(0, at - 40), at) if "E" in near or "[" in near or _DIGIT.search(near, 12) else None
     back = _BACK.match(line, at + length)
     if errno == "ANY" and (number := _SAYS_NUMBER.search(line)):
         errno = _NAMES[number[1]] if number[1] else _NUMBERS[number[2]]
@@ -155,8 +123,7 @@ def find(line: str) -> Mark | None:
         return mark
     if "deny(" in lowered and (log := _SEATBELT.search(line)):
         return Mark("EPERM", log.start(), log.end())
-    coded = any(map(lowered.__contains__, _CODE_WORDS))
-    code = _CODE.search(line) if coded else None
+    code = _CODE.search(line) if any(map(lowered.__contains__, _CODE_WORDS)) else None
     if code:
         name, *rest = code.groups()
         number = next((value for value in rest[:6] if value), None)

@@ -18,10 +18,12 @@ WORDS = Gate(
         re.IGNORECASE,
     ),
     "connect listen bind socket dial getaddr sendto sendmsg urlopen port tcp udp accept dgram sock hostname resolve "
-    "networking af· econn",
+    "networking af· econn send_e",
 )
 LISTEN = re.compile(
-    r"\b(?:listen(?:ing)?|bind(?:ing)?|bind0|BindException|make_sock|unix_listener|server_bind)\b", re.IGNORECASE
+    r"\b(?:listen(?:ing)?|bind(?:ing)?|bind0|BindException|make_sock|\bsend E(?:PERM|ACCES)\b|unix_listener|"
+    r"server_bind)\b",
+    re.IGNORECASE,
 )
 
 _HOST = r"(?:\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9_](?:[\w.-]*\w)?|\*)"

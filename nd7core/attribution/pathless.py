@@ -24,6 +24,7 @@ _ADMINISTRATION = names(
     "date chroot losetup fdisk parted mkfs fsck shutdown reboot systemctl service dpkg apt apt-get yum dnf apk "
     "pacman setcap auditctl"
 )
+_KILLERS = names("kill killall pkill skill fuser")
 _SOCKETS = "Sockets of this machine are closed to a session; run what needs them in a terminal of your own."
 
 
@@ -140,6 +141,8 @@ def of_socket(judge: Judge, finding: Finding) -> Judged:
 
 def of_nothing(judge: Judge, finding: Finding) -> Judged:
     """A refusal that names nothing: what the command names and the policy refuses is the best guess."""
+    if finding.errno == "EPERM" and any(simple.name in _KILLERS for simple in judge.commands):
+        return of_signal(finding)
     if finding.errno == "EPERM" and (talking := network.talks(judge.commands)):
         return of_network(judge, replace_network(finding, talking))
     if finding.errno not in judge.sandbox_errors or finding.errno == "EXDEV":

@@ -50,6 +50,8 @@ _BESIDE = (
     re.compile(r"(.+\.[A-Za-z]\w*)\.(?=\w*[A-Z])\w{6,8}"),  # mkstemp beside the file
     re.compile(r"(.+)(?:\.lock|\.lck|\.swp|\.part|\.tmp|\.temp|\.new|\.bak|\.orig|\.rej|~)"),
 )
+PLAIN_SUFFIXES = (".lock", ".lck", ".swp", ".part", ".tmp", ".temp", ".new", ".bak", ".orig", ".rej", "~")
+"""Endings that leave the name readable: shown as they were printed."""
 # Names with nothing of the file in them: the folder is meant.
 _ANONYMOUS = re.compile(
     r"sed(?=\w*[A-Z0-9])\w{6}|tmp[._-]?[A-Za-z0-9_]{6,10}(?:\.\w+)?|\.?tmp-?[\w-]{6,}|\.goutputstream-\w{6}|"

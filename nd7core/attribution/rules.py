@@ -27,6 +27,18 @@ def home_of(project: str) -> str:
     return match[1] if match and match[1] != "/Users/Shared" else ""
 
 
+_NAMED = re.compile(r"(?<![\w./-])(/home/[\w.-]+|/Users/(?!Shared)[\w.-]+|/root|/var/root)(?=/)")
+
+
+def home_named(*texts: str) -> str:
+    """The home that a command or an output names, for a project that lies in none; "" for none."""
+    for text in texts:
+        match = _NAMED.search(text[:20_000])
+        if match:
+            return match[1]
+    return ""
+
+
 class Rules:
     """One policy with its answers kept: a history asks for the same few hundred paths."""
 

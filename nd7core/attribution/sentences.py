@@ -52,14 +52,13 @@ _POSSIBLE = words(
 )
 
 
-def candidates(lines: Sequence[str], lowered: str) -> list[int]:
-    """The lines that may tell a refusal without an error's name; at most a few dozen, for each is weak.
+def possible(lowered: str) -> bool:
+    """Whether an output, in lower case, holds a word that such a sentence has."""
+    return any(map(lowered.__contains__, _POSSIBLE))
 
-    Args:
-        lowered: the whole output, in lower case.
-    """
-    if not any(map(lowered.__contains__, _POSSIBLE)):
-        return []
+
+def candidates(lines: Sequence[str]) -> list[int]:
+    """The lines that may tell a refusal without an error's name; at most a few dozen, for each is weak."""
     found: list[int] = []
     for index, line in enumerate(lines):
         if not line or len(line) > 2000 or not any(map(line.lower().__contains__, _POSSIBLE)):

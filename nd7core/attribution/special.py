@@ -28,6 +28,7 @@ _SETUID = "Programs cannot gain rights in a session (no_new_privs); run it in a 
 _TRACE = "Tracing other processes is refused in a session."
 _SPACE = "Namespaces and mounts cannot be changed in a session."
 _SIGNAL = "Only processes of this session can be signalled."
+_CLOSED = "The kernel's interface for that is closed to a session."
 _SERVICE = "System services are not reachable from a session."
 
 SPECIALS = (
@@ -71,6 +72,17 @@ SPECIALS = (
         _TRACE,
     ),
     Special(re.compile(r"\bfusermount\d?\b|cannot set (?:groups|user id|uid|gid)\b"), "execute", _SETUID),
+    Special(re.compile(r"file system sandbox blocked"), "read", _CLOSED, needs=""),
+    Special(
+        re.compile(
+            r"\bio_uring|\b(?:add_key|request_key|keyctl\w*|userfaultfd)\b|\bfork(?: failed)?:|set tty pgrp|"
+            r"set terminal process group|tcset(?:attr|pgrp)"
+        ),
+        "other",
+        _CLOSED,
+        needs="EPERM",
+    ),
+    Special(re.compile(r"\b(?:shmget|semget|msgget|shmat)\b"), "ipc", _CLOSED, needs="EPERM"),
     Special(re.compile(r"perf_event|PERF_", re.IGNORECASE), "other", _TRACE, needs="EPERM"),
     Special(
         re.compile(r"\bkill(?:all|ing|pg)?\b|\bsignal(?:l?ing)?\b|\bprocess\.kill\b", re.IGNORECASE),
@@ -88,9 +100,10 @@ SPECIALS = (
     Special(re.compile(r"LSOpenURLs\w*\(\) failed with error -(?:54|10810)\b"), "ipc", _SERVICE, needs=""),
 )
 WORDS = words(
-    "privil fusermount cannot_set setuid owned_by_uid no_new no·new sandbox uid namespace unshare nsenter setns "
-    "pivot·root rootlesskit bwrap ptrace process·vm perf· task·for attach kill signal mach- bootstrap· seckeychain "
-    "lsopenurls cfmessage clone·new zygote newgid cannot_clone re-exec"
+    "privil fusermount cannot_set sandbox_blocked io·uring ·key keyctl userfaultfd fork tty_pgrp process_group "
+    "tcset shmget semget msgget shmat setuid owned_by_uid no_new no·new sandbox uid namespace unshare nsenter "
+    "setns pivot·root rootlesskit bwrap ptrace process·vm perf· task·for attach kill signal mach- bootstrap· "
+    "seckeychain lsopenurls cfmessage clone·new zygote newgid cannot_clone re-exec"
 )
 # Set-uid programs of macOS, which no sandboxed process can start.
 MAC_SETUID = names("ps top sudo su login newgrp quota crontab at traceroute passwd")
@@ -99,9 +112,7 @@ _ANY_PID = re.compile(r"\b(\d{2,8})\b")
 
 
 def of_line(line: str) -> Special | None:
-    """The refusal without a path that a line tells of, or None."""
-    if not any(map(line.lower().__contains__, WORDS)):
-        return None
+    """The refusal without a path that a line tells of, or None; to be asked where one of `WORDS` stands."""
     for special in SPECIALS:
         if special.pattern.search(line):
             mark = markers.find(line) if special.needs else None
