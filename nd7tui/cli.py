@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from types import ModuleType
@@ -84,9 +85,39 @@ def fail(error: Nd7Error) -> int:
     return error.exit_code
 
 
+def _mend_streams() -> None:
+    """See that each stream is there and takes any text: one may be closed (`>&-`), or not be UTF-8."""
+    for name, mode, flags in (("stdin", "r", os.O_RDONLY), ("stdout", "w", os.O_WRONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:  # lowest number first: no other file may get it
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status.  Never a traceback for what a person can cause."""
-    words = sys.argv[1:] if argv is None else argv
+    _mend_streams()
+    try:
+        status = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except Nd7Error as error:
+        return fail(error)
+    except BrokenPipeError:
+        # `nd7 denials | head`: the reader has gone, which is no error of anyone's.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    except OSError as error:
+        # A full disk behind stdout, no descriptor left: what is still to be written goes nowhere, and not again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
+        return fail(Nd7Error(what))
+    return status
+
+
+def _run(words: list[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         (sys.stdout if words else sys.stderr).write(usage())
         return 0 if words else 2
@@ -101,17 +132,8 @@ def main(argv: list[str] | None = None) -> int:
         shown = name.encode("ascii", "backslashreplace").decode()[:80]
         hint = f"did you mean `nd7 {close[0]}`?" if close else "`nd7 --help` lists the commands"
         return fail(Nd7Error(f"no command {shown!r}", hint=hint, exit_code=2))
-    try:
-        module = load(name)
-        return int(module.run(command_parser(name).parse_args(words[1:])))
-    except Nd7Error as error:
-        return fail(error)
-    except BrokenPipeError:
-        # `nd7 denials | head`: the reader has gone, which is no error of anyone's.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
-    except KeyboardInterrupt:
-        return 130
+    module = load(name)
+    return int(module.run(command_parser(name).parse_args(words[1:])))
 
 
 if __name__ == "__main__":
