@@ -102,7 +102,7 @@ class History(Page):
         self.entry = TextPane(self._about, id="entry")
         yield Bar(self.top_line, id="top")
         yield self.box
-        yield Bar(self._hint, id="hint")
+        yield Bar(self._syntax, id="hint")
         yield self.list
         yield self.entry
         yield Bar(self.bottom_line, id="bottom")
@@ -295,7 +295,7 @@ class History(Page):
         more = "+" if not self.by_target and self.next is not None else ""
         return line.put(safe(f"{count:,}{more} found in {self.took * 1000:.0f} ms"), "dim")
 
-    def _hint(self, width: int) -> list[Line]:
+    def _syntax(self, width: int) -> list[Line]:
         if self.wrong:
             return [Line().gap().put(fit(safe(self.wrong), width - 2), "warn")]
         line = Line().gap()
