@@ -6,12 +6,12 @@ import re
 
 from nd7core.attribution import paths
 
-# What ends an unquoted path inside a sentence.
-_END = re.compile(
+# What ends an unquoted path inside a sentence: a word of the sentence, or a bracket around something else.
+_WORD = (
     r"\s+(?:for (?:reading|writing|append|output|update|input)|failed|because|is not|isn't|is|was|could|cannot|"
-    r"can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|$)|"
-    r"\s+[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)"
+    r"can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|$)"
 )
+_END = re.compile(_WORD + r"|\s+[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)")
 _KIND = re.compile(r"\s+(?:directory|folder|file|path)[.,]?$")
 START = re.compile(
     r"(?<![\w./~:$-])(?:(?:~|\.{1,2})?/(?![/\s])|~/|\$[A-Za-z_]\w*/)|(?<=[(=\[{<,@:])(?:~|\.{1,2})?/(?![/\s])"
@@ -22,7 +22,14 @@ KEY_PATH = re.compile(
 )
 
 
-def cut(text: str) -> str:
-    """An unquoted path without the rest of the sentence."""
-    match = _END.search(text)
+_WORD_ONLY = re.compile(_WORD)
+
+
+def cut(text: str, *, between: bool = False) -> str:
+    """An unquoted path without the rest of the sentence.
+
+    Args:
+        between: it stands alone between two colons, so brackets are part of a name: `bash: line 1: /a (b)/c: ...`.
+    """
+    match = (_WORD_ONLY if between else _END).search(text)
     return paths.tidy(_KIND.sub("", text[: match.start()] if match else text))

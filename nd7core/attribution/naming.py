@@ -95,15 +95,15 @@ def _between(text: str, program: str) -> list[str]:
             continue
         start = START.search(segment)
         if start:
-            return _cut_out(segment[start.start() :])
+            return _cut_out(segment[start.start() :], between=start.start() == 0 and number == len(segments) - 1)
         if number and (name := _relative(segment, program)):
             return [name]
     return []
 
 
-def _cut_out(text: str) -> list[str]:
+def _cut_out(text: str, *, between: bool) -> list[str]:
     """One unquoted path, or two of them with a blank between."""
-    found = cut(text)
+    found = cut(text, between=between)
     second = START.search(found, 1)
     if second and found[second.start() - 1] == " ":
         return [found[: second.start()].strip(), found[second.start() :].strip()]

@@ -68,6 +68,8 @@ def of_network(judge: Judge, finding: Finding) -> Judged:
     target = network.shown(host, port)
     if host and not port and f"{host}:0" in finding.line:
         target = f"{host}:0"  # any free port
+    if ":" in host and f"[{host}]" in finding.line:
+        target = f"[{host}]:{port}" if port else target  # as it was printed
     beside = _BESIDE.search(finding.line)
     also = tuple(network.shown(name, port) for name in (beside[1] if beside else "", host) if name and port)
     if host:

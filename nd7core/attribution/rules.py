@@ -27,7 +27,7 @@ def home_of(project: str) -> str:
     return match[1] if match and match[1] != "/Users/Shared" else ""
 
 
-_NAMED = re.compile(r"(?<![\w./-])(/home/[\w.-]+|/Users/(?!Shared)[\w.-]+|/root|/var/root)(?=/)")
+_NAMED = re.compile(r"(?<![\w./-])(/home/[\w.-]+|/Users/(?!Shared)[\w.-]+)(?=/)")
 
 
 def home_named(*texts: str) -> str:

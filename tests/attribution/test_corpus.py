@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from scoring import Score, load, score
 
@@ -40,3 +42,28 @@ def test_what_other_programs_print(capsys: pytest.CaptureFixture[str]) -> None:
         print(found.table(f"{len(cases)} outputs of known formats"))
     _held(found)
     assert found.share("model found as model") >= 0.95, found.failed
+
+
+OTHER_NAMES = {
+    "names": [("/home/dev", "/home/zoe"), ("/Users/dev", "/Users/ana.b"), ("/other", "/archive-2.d"), ("8080", "9191")],
+    "depth": [("/dev/other", "/dev/work/clients/acme/data")],
+    "letters": [("/dev/other", "/dev/größe/данные")],
+    "dots": [("/dev/other", "/dev/v1.2.3/node.js")],
+    "digits": [("/dev/other", "/dev/2026/11")],
+    "blanks": [("/dev/other/", "/dev/My Stuff/")],
+    "another disk": [("/home/dev/other", "/srv/shared/other"), ("/Users/dev/other", "/Volumes/disk/other")],
+    "hosts": [("127.0.0.1", "db.internal")],
+    "IPv6": [("127.0.0.1", "[::1]")],
+}
+
+
+@pytest.mark.parametrize("what", OTHER_NAMES)
+def test_what_is_learned_is_the_form_and_not_the_name(what: str) -> None:
+    """The corpus with other paths, names and hosts in it gives the same figures."""
+    cases = []
+    for case in load("denials.jsonl"):
+        text = json.dumps(case, ensure_ascii=False)
+        for old, new in OTHER_NAMES[what]:
+            text = text.replace(old, new)
+        cases.append(json.loads(text))
+    _held(score(cases))
