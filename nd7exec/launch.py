@@ -30,10 +30,10 @@ def run(wish: Wish, environ: dict[str, str]) -> int:
 
     With `wish.detach` it is the session's start that is waited for: its pid goes to stdout, the rest to stderr.
     """
-    where = places(environ)
-    _check_not_inside()
-    fds = terminal.terminals()
     try:
+        where = places(environ)
+        _check_not_inside()
+        fds = terminal.terminals()
         if wish.detach:
             return _detached(wish, where, environ)
         sessions.sweep(where)

@@ -61,8 +61,13 @@ class Store:
         if batch.sessions is not None:
             self._take_sessions(batch.sessions)
         self.faults = (self.faults + batch.faults)[-200:]
-        self.caught_up = self.caught_up or batch.caught_up
         fresh = self._merge(batch.rows)
+        if batch.caught_up and not self.caught_up:
+            # The logs that were there have been read one after the other; from here on rows come as they happen.
+            self.caught_up = True
+            self.rows.sort(key=lambda row: row.ts)
+            self._index = {row.id: index for index, row in enumerate(self.rows)}
+            self.refilter()
         if len(self.rows) > KEPT:
             self._drop(len(self.rows) - KEPT + DROP_AT_ONCE)
         self.version += 1

@@ -43,6 +43,17 @@ def test_new_rows_are_appended_and_changed_ones_stay_in_place() -> None:
     assert changed is not None and changed.state == "granted"
 
 
+def test_logs_that_were_read_one_after_the_other_are_one_stream() -> None:
+    store = Store()
+    one = tui_rows.rows()[0]
+    later, earlier = (replace(one, id=name, ts=ts) for name, ts in (("later", one.ts + 5), ("earlier", one.ts - 5)))
+    store.take(Batch([one, later]), tui_rows.NOW)
+    store.take(Batch([earlier], caught_up=True), tui_rows.NOW)
+    assert seen(store) == ["earlier", one.id, "later"] and store.place_of("later") == 2
+    store.take(Batch([replace(one, id="new", ts=one.ts - 9)], caught_up=True), tui_rows.NOW)
+    assert seen(store)[-1] == "new"
+
+
 def test_what_happens_again_goes_to_the_end() -> None:
     store = filled()
     before = seen(store)
