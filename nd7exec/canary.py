@@ -21,6 +21,7 @@ from nd7exec.loop import Loop, Timer
 
 SECONDS = 20.0
 MOST_GRANTS = 50  # tried by one probe, the latest ones
+PAYLOAD = "nd7_canary"
 _KNOWN = ("yes", "no")
 PORT = 1  # nobody listens on tcpmux, and nobody else asks for it: an attempt there is the canary's own
 # Runs inside, with nothing but the standard library; prints one line of JSON.  "yes" is: the kernel let it through.
@@ -44,7 +45,23 @@ def granted(path):
         write(os.path.join(path, os.path.basename(outside)))
     else:
         os.close(os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK))
-inside, outside, hidden, port, *grants = sys.argv[1:]
+def hook(path, said):
+    take, give = os.pipe()
+    read, write = os.pipe()
+    dup = os.POSIX_SPAWN_DUP2
+    try:
+        os.posix_spawn(path, [path], os.environ, file_actions=[(dup, take, 0), (dup, write, 1), (dup, write, 2)])
+    except OSError as e:
+        return os.path.basename(path) + ": " + os.strerror(e.errno)
+    os.close(take)
+    os.close(write)
+    os.write(give, said.encode())
+    os.close(give)
+    text = b""
+    while part := os.read(read, 4096):
+        text += part
+    return text.decode("utf-8", "replace").strip()[:300]
+inside, outside, hidden, port, recorder, said, *grants = sys.argv[1:]
 attempt("write inside", lambda: write(inside))
 attempt("write outside", lambda: write(outside))
 attempt("read hidden", lambda: os.close(os.open(hidden, os.O_RDONLY)))
@@ -52,6 +69,7 @@ attempt("connect", lambda: socket.create_connection(("127.0.0.1", int(port)), 2)
 attempt("unix socket", lambda: socket.socket(socket.AF_UNIX))
 for path in grants:
     attempt("grant " + path, lambda: granted(path))
+out["hook"] = hook(recorder, said)
 print(json.dumps(out))
 """
 
@@ -60,6 +78,7 @@ print(json.dumps(out))
 class Verdict:
     """What the canary found: `state` is "enforcing" or "blind"; `wrong` names each check that came out otherwise.
 
+    `hook` is what is wrong with the way of a hook's payload, or "".
     `grants` are the paths that were granted, each with whether a command may write there now: the proof that a
     person's key had its effect.  A path at which neither could be seen (it has gone) is left out.
     """
@@ -68,21 +87,32 @@ class Verdict:
     wrong: tuple[str, ...]
     found: dict[str, str]
     grants: dict[str, bool] = field(default_factory=dict)
+    hook: str = ""
 
 
-def paths(record: Record) -> tuple[str, str, str]:
+def paths(record: Record, policy: Policy) -> tuple[str, str, str]:
     """The file to write inside, the one to write outside, the one that is there and must not be read.
 
-    A file, not its directory: without mounts of the session's own, names can be listed and contents still not read.
+    Outside is the home directory, or the state directory where that has been granted: a refusal must be among what is
+    tried.  Read is a file, not its directory: without mounts of the session's own, names can be listed and contents
+    still not read.
     """
     name = f".nd7-canary-{record.pid}"
     hidden = os.path.join(record.nd7, "sessions", str(record.pid), "record.json")
-    return os.path.join(record.tmp, name), os.path.join(record.home, name), hidden
+    outside = os.path.join(record.home, name)
+    if decide(policy, "file-write-create", outside).allowed:
+        outside = os.path.join(record.state, name)
+    return os.path.join(record.tmp, name), outside, hidden
+
+
+def payload(pid: int) -> str:
+    """What the canary has the hook deliver, and the scribe answers with itself: no event, so nothing is recorded."""
+    return json.dumps({PAYLOAD: pid})
 
 
 def expected(record: Record, policy: Policy) -> dict[str, str]:
     """What the policy says of each check."""
-    inside, outside, hidden = paths(record)
+    inside, outside, hidden = paths(record, policy)
     said = {
         "write inside": decide(policy, "file-write-create", inside).allowed,
         "write outside": decide(policy, "file-write-create", outside).allowed,
@@ -104,8 +134,12 @@ def judge(output: bytes, wanted: dict[str, str]) -> Verdict:
         return Verdict("blind", (f"the canary did not run: {text[:200]}",), {})
     seen = {name: str(found.get(name, "missing")) for name in wanted}
     wrong = tuple(f"{name}: {seen[name]}, not {wanted[name]}" for name in wanted if seen[name] != wanted[name])
+    if "no" not in [wanted[name] for name in ("write outside", "read hidden", "connect") if name in wanted]:
+        wrong = (*wrong, "the policy refuses nothing of what was tried")
+    told = str(found.get("hook", "missing"))
+    hook = "" if told.startswith("{") and PAYLOAD in told else f"a hook's payload did not arrive: {told or 'no answer'}"
     tried = {name[6:]: value == "yes" for name, value in found.items() if name.startswith("grant ") and value in _KNOWN}
-    return Verdict("blind" if wrong else "enforcing", wrong, seen, tried)
+    return Verdict("blind" if wrong else "enforcing", wrong, seen, tried, hook)
 
 
 class Canary:
@@ -147,9 +181,12 @@ class Canary:
         if self._reader >= 0:
             self._again = True
             return
-        inside, outside, hidden = paths(self.record)
-        python = [launcher.interpreter(), "-IS", "-c", PROGRAM, inside, outside, hidden, str(PORT)]
-        python += self.grants()[-MOST_GRANTS:]
+        policy = self.policy()
+        if policy is None:
+            return
+        recorder = os.path.join(os.path.dirname(self.record.exit), "nd7-record")
+        python = [launcher.interpreter(), "-IS", "-c", PROGRAM, *paths(self.record, policy), str(PORT)]
+        python += [recorder, payload(self.record.pid), *self.grants()[-MOST_GRANTS:]]
         argv = [self.record.exit, "-c", shlex.join(python)]
         self._reader, writer = os.pipe()
         wait, self._go = os.pipe()
@@ -200,10 +237,11 @@ class Canary:
 
 
 def body(verdict: Verdict) -> dict[str, object]:
-    """The canary frame's body, and the record's `canary`."""
+    """What the scribe makes the canary's frame and the record's `canary` of."""
     return {
         "state": verdict.state,
         "checks": verdict.found,
         "wrong": list(verdict.wrong),
+        "hook": verdict.hook,
         "ts": time.time_ns(),
     }

@@ -7,10 +7,14 @@ import json
 import socket
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any
 
+from nd7core import sessions
+from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7exec import staff, wire
+from nd7exec.health import stopped
 from nd7exec.lifecycle import Session
 from nd7exec.loop import Loop
 from nd7exec.staff import Colleague
@@ -69,11 +73,18 @@ class Logbook:
             self.start(self._directory)
         except OSError as error:
             if self._failures == 1:
-                self.say(f"the audit log's writer died and cannot be started: {error.strerror}; trying on")
+                self._stopped(f"the audit log's writer died and cannot be started: {error.strerror}; trying on")
             self._failures += 1
             self.loop.later(AGAIN_SECONDS, self._again)
             return
         self.note("nd7:hooks", "gap", {"text": "the audit log's writer died and was started again"})
+
+    def _stopped(self, why: str) -> None:
+        """Say it, and put the session's light out, which is the scribe's to do otherwise."""
+        self.say(why)
+        with contextlib.suppress(Nd7Error, OSError):
+            pid = self.session.record.pid
+            sessions.update(self.places, pid, lambda record: replace(record, canary=stopped(record.canary, why)))
 
     def _told(self, message: Message) -> None:
         if message.kind == b"!":
@@ -118,3 +129,4 @@ class Logbook:
         if self._scribe and self.pid:
             self._scribe.tell(b"E")
             staff.wait_for(self.pid)
+            self._scribe.close()

@@ -63,13 +63,11 @@ class Proofs:
     def _done(self, verdict: Verdict) -> None:
         if self.stopped:  # killed with everything else, not blind
             return
-        found = body(verdict)
-        self.note("nd7:canary", "canary", found)
         for path, allowed in verdict.grants.items():
             created, known = self.granted.get(path, (0, allowed))
             if known is not allowed:
                 self.granted[path] = (created, allowed)
                 self.note("nd7:canary", "proof", {"path": path, "operation": "write", "allowed": allowed})
-        self.update({"canary": found})
+        self.update({"canary": body(verdict)})  # the scribe adds what it knows of hooks and log, and writes the frame
         if verdict.state != "enforcing":
             self.say(f"the canary failed: {'; '.join(verdict.wrong)}")

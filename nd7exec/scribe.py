@@ -21,16 +21,18 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from nd7core import sessions
 from nd7core.audit.frame import Frame
 from nd7core.audit.recorder import Recorder
 from nd7core.errors import Nd7Error
+from nd7core.hooks import HookError
 from nd7core.paths import Places
 from nd7core.record import Grant, Record
 from nd7exec import prctl, wire
-from nd7exec.canary import MOST_GRANTS
+from nd7exec.canary import MOST_GRANTS, PAYLOAD
+from nd7exec.health import Health, try_log
 from nd7exec.lifecycle import Session
 from nd7exec.wire import Link
 
@@ -47,6 +49,7 @@ ALLOW = (
     b'{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":'
     b'"nd7: the command runs under this session\'s sandbox policy"}}'
 )
+CANARY = re.compile(rb'\{"%b": \d{1,20}\}' % PAYLOAD.encode())
 QUOTING = re.compile(rb"[\s'\"\\]+")
 
 
@@ -114,10 +117,14 @@ class Scribe:
         self.known: list[str] = []
         self.ending = False
         self.refused = ""
+        self.health = Health()
+        self.doubtful = self.complained = False
+        self.shown: dict[str, Any] = {}
         self.calls: deque[tuple[str, bytes]] = deque(maxlen=MOST_CALLS)
         self.poll = select.poll()
         self._record: tuple[object, Record | None] = (None, None)
         now = self.record_now()
+        self.health.take_up(now.canary if now else {})
         self.recorder = Recorder(
             places.state,
             nd7_session=self.session,
@@ -170,6 +177,8 @@ class Scribe:
                 self.refusal(message.body)
             elif message.kind == b"u":
                 told = json.loads(message.body)
+                if "canary" in told:
+                    self.proved(told.pop("canary"))
                 self.update(partial(replace, **told))
             elif message.kind == b"E":
                 self.ending = True
@@ -195,13 +204,17 @@ class Scribe:
 
     def record(self, data: bytes, ts: int) -> bytes:
         """Record one payload, and the answer for the hook."""
+        if CANARY.fullmatch(data):
+            return b"O" + data
         self.tell_grants()
         try:
             frame = self.recorder.record(data, ts)
         except (Nd7Error, OSError) as error:
             # The recorder has marked the gap itself.
+            self.doubtful = not isinstance(error, HookError)
             reason = error.message if isinstance(error, Nd7Error) else error.strerror or str(error)
             return b"E" + reason.encode("utf-8", "backslashreplace")
+        self.health.log = self.health.hooks = ""
         return b"O" + self.take(frame)
 
     def take(self, frame: Frame) -> bytes:
@@ -242,10 +255,39 @@ class Scribe:
     def note(self, source: str, kind: str, text: bytes) -> None:
         """A frame of nd7's own."""
         try:
-            self.recorder.note(kind, json.loads(text), source)
+            if self.recorder.note(kind, json.loads(text), source):
+                self.health.log, self.complained = "", False
         except (Nd7Error, OSError) as error:
             reason = error.message if isinstance(error, Nd7Error) else error.strerror or str(error)
-            self.link.send(b"!", f"the audit log cannot be written: {reason}".encode("utf-8", "backslashreplace"))
+            if not self.complained:
+                self.complained = True
+                self.link.send(b"!", f"the audit log cannot be written: {reason}".encode("utf-8", "backslashreplace"))
+            self.health.log = f"the audit log cannot be written: {reason}"
+
+    def proved(self, found: dict[str, object]) -> None:
+        """The canary's verdict on the policy; with the log tried, it is a frame and the record's."""
+        self.health.hooks = str(found.pop("hook", ""))
+        self.health.verdict = found
+        self.shown = {}
+        self.tell_health()
+
+    def tell_health(self) -> None:
+        """Write down, when it has changed, whether a denial would be seen.  Tries the log while that is in doubt."""
+        if not self.health.verdict:
+            return
+        if self.doubtful or self.health.log or not self.shown:
+            self.doubtful = False
+            why = try_log(os.path.join(self.places.state, "sessions"))
+            self.health.log = why and f"the audit log cannot be written: {why}"
+            if not why:
+                self.note("nd7:canary", "canary", json.dumps(self.health.body()).encode())
+        elif self.shown["state"] != self.health.state:
+            self.note("nd7:canary", "canary", json.dumps(self.health.body()).encode())
+        body = self.health.body()
+        if body != self.shown and self.update(lambda record: replace(record, canary=body)):
+            if self.shown and body["state"] != self.shown["state"]:
+                self.link.send(b"!", f"{body['state']}: {'; '.join(body['wrong'])}"[:2000].encode("utf-8", "replace"))
+            self.shown = body
 
     def refuse(self, payload: Payload, why: str) -> None:
         """A payload that is not recorded: its sender is told, and the log, where many in a row are one gap."""
@@ -258,11 +300,13 @@ class Scribe:
         """Something is missing in the log: say so in it; `tick` counts it in the record."""
         self.note("nd7:hooks", "gap", json.dumps({"text": why}).encode())
 
-    def update(self, change: Callable[[Record], Record]) -> None:
+    def update(self, change: Callable[[Record], Record]) -> bool:
+        """Change the record; False where that cannot be: the session is being removed, or the disk is full."""
         try:
             sessions.update(self.places, self.session, change)
         except (Nd7Error, OSError):
-            return  # the session is being removed; its log says what the record would
+            return False
+        return True
 
     def used(self, started: int) -> None:
         """A command that began at `started` has ended: it used what was in force; what was for one command goes."""
@@ -292,12 +336,14 @@ class Scribe:
         self.follow()
         for text in self.gaps.missing(time.monotonic()):
             shown = text[-200:].decode("utf-8", "replace")
-            self.lost(f"a command ran of which no hook told: {shown}")
+            self.health.hooks = f"a command ran of which no hook told: {shown}"
+            self.lost(self.health.hooks)
         for payload in list(self.payloads.values()):
             if payload.began + PAYLOAD_SECONDS < time.monotonic():
                 self.refuse(payload, "a hook's payload never ended")
         self.tell_grants()
         self.tell_record()
+        self.tell_health()
 
     def follow(self) -> None:
         """Take from the transcripts what no hook tells; commands that the person typed with `!` are told of there."""
@@ -306,6 +352,8 @@ class Scribe:
                 given = frame.body.get("tool_input")
                 if frame.body.get("outcome") == "typed" and isinstance(given, dict):
                     self.gaps.called(str(given.get("command", "")))
+                elif frame.kind == "gap" and frame.body.get("reason") in ("hook", "call"):
+                    self.health.hooks = str(frame.body.get("text", ""))
         except (Nd7Error, OSError) as error:
             reason = error.message if isinstance(error, Nd7Error) else error.strerror or str(error)
             self.link.send(b"!", f"a transcript cannot be followed: {reason}".encode("utf-8", "backslashreplace"))

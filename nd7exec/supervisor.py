@@ -15,6 +15,7 @@ import os
 import resource
 import signal
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -28,6 +29,7 @@ from nd7exec.broker import Broker, PolicyFile, Refusal
 from nd7exec.client import EXEC, RECORD
 from nd7exec.commands import Plan
 from nd7exec.console import Console, noted
+from nd7exec.health import BLIND
 from nd7exec.lifecycle import Session, headline
 from nd7exec.linux import audit, confinement
 from nd7exec.logbook import Logbook
@@ -284,7 +286,9 @@ class Supervisor:
             self.end()
         elif not self.broker.gone:
             self.broker.gone = "the session's command starter was killed: start the session again"
-            self.log.note("nd7:supervisor", "gap", {"text": "the process that starts commands was killed"})
+            why = "the process that starts commands was killed"
+            self.log.note("nd7:supervisor", "gap", {"text": why})
+            self.log.update({"canary": {"state": BLIND, "checks": {}, "wrong": [why], "ts": time.time_ns()}})
             if self.to_warden:
                 self.to_warden.tell(b"K", str(self.agent).encode())
 
@@ -432,6 +436,14 @@ class Supervisor:
             self.audit_switch = -1
         self.log.close()
         self.sweep()
+        # Should the session begin again in this process, nothing of the old one may stay: descriptors hold mounts.
+        if self.notifier:
+            self.loop.forget(self.notifier.fileno())
+            self.notifier.close()
+        if self.broker:
+            self.broker.held.close()
+        if self.to_zygote:
+            self.to_zygote.close()
         self.loop.close()
         signal.set_wakeup_fd(-1)
         os.close(self._wakeup)

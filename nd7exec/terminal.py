@@ -58,13 +58,15 @@ class OuterTerminal:
         self.control = found[0]
         shown = next((fd for fd in (1, 2, 0) if fd in found), self.control)
         self.input: int | None = 0 if 0 in found else None
-        self.output = shown
         self.chunk = 256  # Linux reports a tty as writable while fewer bytes than this wait in it
         self.saved: Attributes = termios.tcgetattr(self.control)
         self.is_raw = False
-        with contextlib.suppress(OSError):
+        try:
             self.output = os.open(os.ttyname(shown), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
             self.chunk = 1 << 16
+        except OSError:
+            # Its name means nothing here: a number of its own, to be watched beside the input.
+            self.output = os.dup(shown)
 
     def in_foreground(self) -> bool:
         """Whether this job may change the terminal without being stopped for it."""
