@@ -82,23 +82,31 @@ def test_the_directory_of_one_command_is_that_of_the_next(world):
     assert world.exists("sub/here")
 
 
-def test_a_subagents_commands_are_confined_and_recorded(world):
-    scenario = {
-        "turns": [
-            tool("Agent", "agent", description="d", prompt="PART-A", subagent_type="general-purpose"),
-            said("ok"),
-        ],
-        "agents": [{"match": "PART-A", "turns": [bash("touch mine; echo x > ~/out", "inner"), said("denied")]}],
-    }
+def test_a_subagents_commands_are_confined_recorded_and_see_grants(world):
+    def grant():
+        done = world.run(["nd7", "allow", f"{world.home}/granted"])
+        assert done.code == 0, done.err
+
+    world.mkdir(f"{world.home}/granted")
+    task = tool("Agent", "agent", description="d", prompt="PART-A", subagent_type="general-purpose")
+    turns = [
+        bash("touch mine; echo x > ~/out", "inner"),
+        # Only what runs by way of nd7-exec has a grant: the agent itself stays in the floor.
+        {**bash("echo x > ~/granted/f", "after"), "until": grant},
+        said("denied"),
+    ]
+    scenario = {"turns": [task, said("ok")], "agents": [{"match": "PART-A", "turns": turns}]}
     run = agent.headless(world, scenario, args=BYPASS)
     assert run.results["inner"].error
+    assert not run.results["after"].error
+    assert world.read(f"{world.home}/granted/f") == "x\n"
     assert world.exists("mine")
     assert not world.exists(f"{world.home}/out")
     frames = agent.logs(world, run.session_id)
     (result,) = [f for f in frames if f["kind"] == "tool_result" and f["body"]["tool_use_id"] == "toolu_inner"]
     assert result["body"]["agent_id"]
-    (row,) = [json.loads(line) for line in world.run(["nd7", "denials", "--json"]).out.splitlines()][:1]
-    assert row["target"] == f"{world.home}/out"
+    rows = [json.loads(line) for line in world.run(["nd7", "denials", "--json"]).out.splitlines()]
+    assert [row["target"] for row in rows if row["source"] == "kernel"] == [f"{world.home}/out"]
 
 
 def test_a_session_is_resumed_and_its_log_goes_on(world):
