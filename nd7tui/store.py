@@ -150,6 +150,13 @@ class Store:
         at = self._index.get(row_id)
         return None if at is None else self.rows[at]
 
+    def totals(self) -> Counter[Source]:
+        """How many rows each source has in all sessions, whatever is filtered."""
+        total: Counter[Source] = Counter()
+        for session in self.sessions.values():
+            total.update(session.counts)
+        return total
+
     def counts(self) -> Counter[Source]:
         """How many rows each source has, under everything but the switches."""
         total: Counter[Source] = Counter()

@@ -19,6 +19,9 @@ from nd7core.record import Record
 from nd7tui.look import Activity
 from nd7tui.model import COMMAND_LIMIT, OUTPUT_LIMIT, Row
 
+# How Claude Code names the ends of a session.
+ENDED = {"prompt_input_exit": "at its prompt", "other": "", "logout": "by a logout", "clear": "by /clear"}
+
 
 class Track:
     """What one log has told so far.
@@ -165,7 +168,7 @@ class Track:
         elif kind in ("StopFailure", "turn_end"):
             self.activity, self.waits_for = "idle", note.text[:80]
         elif kind == "session_end":
-            self.activity, self.waits_for = "ended", note.text[:80]
+            self.activity, self.waits_for = "ended", ENDED.get(note.text, note.text[:80])
         elif kind == "gap":
             self.gaps += 1
 

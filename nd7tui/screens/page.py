@@ -131,15 +131,21 @@ class Page(Screen[None]):
             text, role = said
             return [Line(role).gap().put(safe(text, 400), role)]
         line = Line("dim").gap()
-        caps = self.dash.caps
-        for name in self.LINE:
-            key = keys.BY_ID[name]
-            piece = Line().put(safe(caps[name]), "key", do=f"screen.press('{name}')")
-            piece.gap().put(safe(key.word), "dim", do=f"screen.press('{name}')").gap(2)
-            if line.cells + piece.cells > width:
+        # The last two are how one gets help and gets out: they are always there.
+        last = Line("dim")
+        for name in self.LINE[-2:]:
+            last.join(self._hint(name))
+        for name in self.LINE[:-2]:
+            piece = self._hint(name)
+            if line.cells + piece.cells + last.cells > width:
                 break
             line.join(piece)
-        return [line]
+        return [line.join(last)]
+
+    def _hint(self, name: str) -> Line:
+        do = f"screen.press('{name}')"
+        piece = Line("dim").put(safe(self.dash.caps[name]), "key", do=do)
+        return piece.gap().put(safe(keys.BY_ID[name].word), "dim", do=do).gap(2)
 
     def tick(self) -> None:
         """Once a second: what tells the time is drawn again."""

@@ -230,7 +230,8 @@ class Wider(Page):
         for danger in rung.dangers:
             say("! runs later, outside the sandbox: " + danger, "warn")
         if survey is not None and survey.secrets:
-            say(f"! {look.plural(len(survey.secrets), 'name')} in it look like secrets:", "warn")
+            many = len(survey.secrets) > 1
+            say("! these names in it look like secrets:" if many else "! this name in it looks like a secret:", "warn")
             for path in survey.secrets[:8]:
                 say("    " + look.short_path(path, self.dash.places.home), "dim")
         if not rung.dangers and not rung.needs_force and survey is not None and not survey.secrets:

@@ -39,7 +39,9 @@ class FilterBar(Vertical):
         self._wrong = ""
 
     def compose(self) -> ComposeResult:
-        yield Input(placeholder="filter", id="filter")
+        box = Input(placeholder="filter", id="filter")
+        box.cursor_blink = False
+        yield box
         yield Bar(self._hint, id="hint")
 
     def open(self, now: Filter) -> None:

@@ -52,7 +52,7 @@ class SessionList:
         """See `Source`."""
         if not place:
             line = Line("text").put(safe("all sessions"), cells=max(width - COUNTS, 8))
-            return line.join(counts_line(dict(self._store.counts())))
+            return line.join(counts_line(self._store.totals()))
         session = self._all()[place - 1]
         return session_line(session, width, self._now())
 
@@ -82,8 +82,8 @@ def session_line(session: SessionRow, width: int, now: int) -> Line:
     if wide and session.waits_for:
         state += f" {session.waits_for}" if session.activity == "ended" else f" for {session.waits_for}"
     since = look.age(session.changed or session.started, now)
-    right = Line("dim").gap().put(safe(state), role, cells=30 if wide else 9).put(since, "dim", cells=4)
-    right.put(safe("!" if session.problem or session.gaps else ""), "bad", cells=2)
+    right = Line("dim").gap().put(safe(state), role, cells=30 if wide else 8).gap().put(since, "dim", cells=4)
+    right.put(safe("!" if session.problem or session.gaps or session.canary == "dark" else ""), "bad", cells=2)
     right.join(counts_line(session.counts))
     name = width - line.cells - right.cells
     if wide:
@@ -165,6 +165,14 @@ class Stream:
         watched = [s for s in store.sessions.values() if s.live and (not store.only or s.key == store.only)]
         if not watched:
             return nothing(width, "Nothing was refused in what the logs here hold.", then)
+        dark = next((session for session in watched if session.canary == "dark"), None)
+        if dark is not None:
+            why = f"{dark.name}: {dark.light or 'a test refusal did not arrive'}"
+            return nothing(width, "A refusal might not be seen.", why)
+        if gaps := sum(session.gaps for session in watched):
+            return nothing(
+                width, f"No refusal was seen, but {look.plural(gaps, 'event')} are missing from the log.", then
+            )
         if all(session.canary == "lit" for session in watched):
             return nothing(
                 width, "Nothing was refused so far, and a test refusal in each session was seen to arrive.", then

@@ -65,7 +65,7 @@ def sessions() -> tuple[SessionRow, ...]:
             "claude",
             HOME,
             "ended",
-            "prompt_input_exit",
+            "at its prompt",
             START - 7200 * SECOND,
             START - 3600 * SECOND,
             {"none": 1},

@@ -236,7 +236,7 @@ async def test_the_ladder_says_what_each_rung_would_open(here: Places, live: Sto
         assert isinstance(screen, Wider)
         await until(pilot, lambda: f"{here.home}/.cache/uv" in screen.surveys)
         text = picture(app)
-        assert "3 files" in text and "look like secrets" in text and "token.json" in text
+        assert "3 files" in text and "looks like a secret" in text and "token.json" in text
         assert "not there yet" in text and "tool cache" in text
         await pilot.press("right", "right")
         await pilot.pause()
