@@ -12,6 +12,7 @@ import resource
 import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -447,18 +448,20 @@ def strangers_message_queue(t: Targets) -> Any:
 
 @attack("privilege")
 def set_uid_program(t: Targets) -> Any:
-    for program in ("/usr/bin/su", "/bin/su", "/usr/bin/sudo"):
-        if os.path.exists(program):
-            done = subprocess.run(
-                [program, "root", "-c", "cat /proc/self/status"],
-                check=False,
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                timeout=10,
-            )
-            if b"CapEff:\t0000000000000000" in done.stdout or done.returncode:
-                raise refused()
-            return done.stdout.decode()
+    """What a set-user-id program has gained while it asks for a password."""
+    for program in ("/usr/bin/su", "/bin/su", "/usr/bin/sudo", "/usr/bin/passwd"):
+        if not os.path.exists(program):
+            continue
+        with subprocess.Popen(
+            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as asking:
+            time.sleep(0.05)
+            status = Path(f"/proc/{asking.pid}/status").read_text(encoding="utf-8")
+            asking.kill()
+        fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        if int(fields["CapEff"], 16) or (os.getuid() and "0" in fields["Uid"].split()):
+            return status
+        raise refused()
     raise refused()
 
 

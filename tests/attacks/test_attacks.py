@@ -23,7 +23,7 @@ CELLS = [(config, uid) for config in ALL for uid in UIDS]
 
 @pytest.fixture(scope="module", params=CELLS, ids=lambda pair: f"{pair[0].name}-uid{pair[1]}")
 def cell(request: pytest.FixtureRequest) -> Iterator[Cell]:
-    with confined.cell(*request.param) as made:
+    with confined.cell(*request.param, modules=[module.__name__ for module in MODULES]) as made:
         yield made
 
 
