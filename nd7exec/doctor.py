@@ -74,7 +74,7 @@ def examine(places: Places, environ: Mapping[str, str]) -> list[Check]:
 
 
 def _linux() -> list[Check]:
-    from nd7exec.linux import bpf, landlock, namespaces, syscalls
+    from nd7exec.linux import bpf, handover, landlock, namespaces, syscalls
 
     machine = os.uname()
     found = f"Linux {machine.release} on {machine.machine}"
@@ -86,17 +86,8 @@ def _linux() -> list[Check]:
     why = namespaces.usable()
     checks.append(_namespaces(why))
     checks.append(_notify(bpf.notify_supported(), bpf.listener_free))
-    scope = _read("/proc/sys/kernel/yama/ptrace_scope")
-    if scope == "3" or (scope == "2" and why and os.geteuid()):
-        checks.append(
-            Check(
-                "tracing",
-                "missing",
-                f"kernel.yama.ptrace_scope is {scope}",
-                "nd7 may not look at a session's sockets, so it cannot serve one",
-                "sudo sysctl -w kernel.yama.ptrace_scope=1 (from 3 only by a restart of the machine)",
-            )
-        )
+    if blind := handover.may_look():
+        checks.append(_blind(blind))
     return checks
 
 
@@ -166,6 +157,15 @@ def _notify(known: bool, free: Callable[[], bool]) -> Check:
             "run nd7 outside that container or sandbox",
         )
     return Check("seccomp", "ok", "filter and user notification work")
+
+
+def _blind(why: str) -> Check:
+    scope = _read("/proc/sys/kernel/yama/ptrace_scope")
+    means = "nd7 may not look at a session's sockets, so it cannot make its connections"
+    if scope in ("2", "3"):
+        mend = "sudo sysctl -w kernel.yama.ptrace_scope=1 (from 3 only after a restart of the machine)"
+        return Check("tracing", "missing", f"refused ({why}); kernel.yama.ptrace_scope is {scope}", means, mend)
+    return Check("tracing", "missing", f"refused ({why})", means, "in a container: start it with --cap-add SYS_PTRACE")
 
 
 def _macos() -> list[Check]:

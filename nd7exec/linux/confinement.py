@@ -33,7 +33,7 @@ from nd7core.policy.rules import LinuxRules
 from nd7exec.linux import bpf, landlock, mounts, namespaces, seccomp, syscalls
 from nd7exec.linux.asked import Refusal
 from nd7exec.linux.errors import ConfinementError
-from nd7exec.linux.handover import Entered, Session, offer, offer_error, take, write_all
+from nd7exec.linux.handover import Entered, Session, may_look, offer, offer_error, take, write_all
 from nd7exec.linux.membership import Membership
 from nd7exec.linux.notifier import Notifier
 from nd7exec.linux.ruleset import Ruleset
@@ -67,7 +67,7 @@ class Support:
         abi: Landlock's version, 0 where there is none: then no session can be had.
         errata: the Landlock fixes that the kernel carries.
         userns: whether an unprivileged user namespace with mounts of its own works.
-        notify: whether seccomp user notification is there, without which no session can be had either.
+        notify: whether seccomp user notification can be used, without which no session can be had either.
         problems: what is missing, one sentence each.
     """
 
@@ -89,6 +89,9 @@ def supported() -> Support:
         problems.append(f"Landlock version {abi}: {_missing_of(abi)}")
     if not notify:
         problems.append("the kernel has no seccomp user notification: no session can be confined")
+    elif blind := may_look():
+        problems.append(f"nd7 may not look at its own children ({blind}): no session can be served")
+        notify = False
     if why:
         problems.append(f"no user namespace ({why}): {_WITHOUT_NAMESPACES}")
     return Support(abi, landlock.kernel_errata(), not why, notify, tuple(problems))

@@ -166,3 +166,34 @@ def take(zygote_pid: int, read_fd: int, write_fd: int) -> Session:
             hint="where /proc/sys/kernel/yama/ptrace_scope is 2 or 3, no process may look at another, as nd7 must",
         ) from error
     return session
+
+
+def may_look() -> str:
+    """Why this process may not look at its own children's descriptors and memory, or "" where it may.
+
+    Tried on a forked child.  A container without CAP_SYS_PTRACE in its seccomp profile refuses it, and so
+    does a Yama scope of 3; a session's connections could not be made then.
+    """
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    step = "pidfd_getfd"
+    try:
+        pidfd = os.pidfd_open(child)
+        try:
+            os.close(syscalls.pidfd_getfd(pidfd, reader))
+            step = "process_vm_readv"
+            # The same program at the same address: the child is a copy.
+            syscalls.read_memory(child, (id(step), 1))
+        finally:
+            os.close(pidfd)
+    except OSError as error:
+        return f"{step}: {error.strerror}"
+    finally:
+        os.close(writer)
+        os.close(reader)
+        os.waitpid(child, 0)
+    return ""

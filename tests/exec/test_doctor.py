@@ -12,7 +12,7 @@ from world import World
 from nd7core.paths import places_of
 from nd7exec import doctor
 from nd7exec.doctor import Check, examine
-from nd7exec.linux import bpf, landlock, namespaces
+from nd7exec.linux import bpf, handover, landlock, namespaces
 
 
 @pytest.fixture
@@ -78,6 +78,16 @@ def test_without_namespaces_it_lists_what_stays_open_and_what_mends_it(
 def test_inside_another_sandbox_with_a_listener(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bpf, "listener_free", lambda: False)
     assert checks(home)["seccomp"].state == "missing"
+
+
+def test_where_children_may_not_be_looked_at(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert handover.may_look() == ""
+    monkeypatch.setattr(handover, "may_look", lambda: "pidfd_getfd: Operation not permitted")
+    for scope, mend in (("3", "ptrace_scope=1"), ("1", "--cap-add SYS_PTRACE")):
+        monkeypatch.setattr(doctor, "_read", lambda path, scope=scope: scope)
+        found = checks(home)["tracing"]
+        assert found.state == "missing"
+        assert mend in found.mend
 
 
 def test_the_agents_version(home: Path) -> None:

@@ -282,6 +282,47 @@ def refuse_many(t: Targets) -> Any:
     return "done"
 
 
+def ask_a_thousand_times(t: Targets) -> Any:
+    """Everything that the supervisor opens something for."""
+    ours, theirs = socket.socketpair()
+    for _ in range(1000):
+        os.close(syscalls.call("socket", 1, 1, seccomp.EXEC_PROTOCOL))
+        with contextlib.suppress(OSError):
+            socket.create_connection((HOST, 3000))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.sendto(b"question", (HOST, 53))
+        ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1]))])
+        for fd in array.array("i", theirs.recvmsg(1, 64)[1][0][2]):
+            os.close(fd)
+        with contextlib.suppress(OSError):
+            syscalls.call("sendmsg", ours.fileno(), 0x1000, 0)
+    return "done"
+
+
+def flood(t: Targets) -> Any:
+    """Processes that ask as fast as they can, and one that wants an answer meanwhile: how long the slowest took."""
+    children = []
+    for _ in range(20):
+        child = os.fork()
+        if child == 0:
+            ours, theirs = socket.socketpair()
+            while True:
+                ours.sendmsg([b"x" * 60000])
+                theirs.recv(60000)
+                with contextlib.suppress(OSError):
+                    socket.create_connection((HOST, 3000))
+        children.append(child)
+    slowest = 0.0
+    for _ in range(20):
+        began = time.monotonic()
+        os.close(syscalls.call("socket", 1, 1, seccomp.EXEC_PROTOCOL))
+        slowest = max(slowest, time.monotonic() - began)
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return int(slowest * 1000)
+
+
 def run(cell: Cell, function: Any, argument: Any = None) -> Outcome:
     outcome = cell.run(__name__, function.__name__, argument=argument)
     assert outcome.how in ("returned", "raised"), outcome.text
@@ -382,6 +423,19 @@ def test_refusals_are_told_but_not_without_end(cell: Cell) -> None:
     outcome = run(cell, refuse_many)
     told = [name for name in outcome.arrived if name == "refused:tcp"]
     assert 1 <= len(told) < 120
+
+
+def test_nothing_is_left_behind_by_many_questions(cell: Cell) -> None:
+    run(cell, ask_a_thousand_times)
+    descriptors, size = cell.size()
+    run(cell, ask_a_thousand_times)
+    after = cell.size()
+    assert after[0] == descriptors
+    assert after[1] - size < 1 << 20
+
+
+def test_a_flood_of_questions_keeps_nobody_waiting_long(cell: Cell) -> None:
+    assert run(cell, flood).value < 3000
 
 
 def test_the_limit_counts_what_it_leaves_out() -> None:

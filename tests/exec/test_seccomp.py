@@ -6,6 +6,8 @@ import errno
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nd7exec.linux import bpf, seccomp, syscalls
 from nd7exec.linux.bpf import ALLOW, KILL, NOTIFY, refuse
@@ -189,6 +191,30 @@ def test_shared_memory_only_where_it_is_the_sessions_own(full: Answer, bare: Ans
 def test_chattr_by_path_only_where_mounts_refuse_it(full: Answer, bare: Answer) -> None:
     assert full("file_setattr") == ALLOW
     assert bare("file_setattr") == EPERM
+
+
+SHARED = sorted(syscalls.NUMBERS["x86_64"].keys() & syscalls.NUMBERS["aarch64"].keys())
+words = st.one_of(
+    st.integers(0, 300), st.sampled_from([ZYGOTE, 0x6E64, 0x6E65, 0x20000000, 0x5412, 0x10000011, 262]),
+    st.integers(0, (1 << 64) - 1),
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(name=st.sampled_from(SHARED), arguments=st.lists(words, min_size=6, max_size=6), bits=st.integers(0, 15))
+def test_both_machines_decide_alike(name: str, arguments: list[int], bits: int) -> None:
+    flags = {key: bool(bits >> at & 1) for at, key in enumerate(("mounts", "ipc", "namespaces_closed", "scopes"))}
+    assert answers("x86_64", **flags)(name, *arguments) == answers("aarch64", **flags)(name, *arguments)
+
+
+@settings(deadline=None)
+@given(number=st.integers(0, syscalls.LAST_KNOWN), arguments=st.lists(words, min_size=6, max_size=6))
+def test_the_high_words_of_numbers_change_nothing(number: int, arguments: list[int]) -> None:
+    """Only sendto's address and prlimit's new limit are pointers, of which the whole counts."""
+    if number in (syscalls.NUMBERS["x86_64"]["sendto"], syscalls.NUMBERS["x86_64"]["prlimit64"]):
+        return
+    answer = answers("x86_64")
+    assert answer(number, *arguments) == answer(number, *(word & 0xFFFFFFFF for word in arguments))
 
 
 def test_the_program_fits_and_every_path_through_it_ends(machine: str) -> None:
