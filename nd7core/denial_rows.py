@@ -8,7 +8,7 @@ from dataclasses import replace
 from nd7core.attribution import Verdict
 from nd7core.attribution.paths import inside
 from nd7core.attribution.shell import place
-from nd7core.denial import Denial
+from nd7core.denial import Denial, State
 from nd7core.events import ToolEvent
 from nd7core.record import Record
 
@@ -127,7 +127,7 @@ class SessionRows:
             if row is None or row.state in ("proved", "obsolete") or not isinstance(row.event, ToolEvent):
                 continue
             if row.command == command and event.started >= row.last_ts:
-                state = "proved" if row.state in ("granted", "repeated") else "obsolete"
+                state: State = "proved" if row.state in ("granted", "repeated") else "obsolete"
                 changed.append(self._put(key, replace(row, state=state)))
         return changed
 
@@ -154,7 +154,7 @@ class SessionRows:
         for key, row in list(self.rows.items()):
             if row.state not in ("open", "repeated") or not self.mended_by(row, path) or (ts and ts < row.ts):
                 continue
-            state = "repeated" if ts and row.last_ts > ts else "granted"
+            state: State = "repeated" if ts and row.last_ts > ts else "granted"
             changed.append(self._put(key, replace(row, state=state, revision=revision)))
         return changed
 
@@ -177,7 +177,7 @@ class SessionRows:
         for key, row in list(self.rows.items()):
             if row.state not in ("granted", "repeated") or not self.mended_by(row, path):
                 continue
-            state = "proved" if allowed else "repeated"
+            state: State = "proved" if allowed else "repeated"
             changed.append(self._put(key, replace(row, state=state, revision=revision or row.revision)))
         return changed
 
