@@ -134,8 +134,8 @@ def judge(output: bytes, wanted: dict[str, str]) -> Verdict:
         return Verdict("blind", (f"the canary did not run: {text[:200]}",), {})
     seen = {name: str(found.get(name, "missing")) for name in wanted}
     wrong = tuple(f"{name}: {seen[name]}, not {wanted[name]}" for name in wanted if seen[name] != wanted[name])
-    if "no" not in [wanted[name] for name in ("write outside", "read hidden", "connect") if name in wanted]:
-        wrong = (*wrong, "the policy refuses nothing of what was tried")
+    if wanted.get("write outside") == "yes":
+        wrong = (*wrong, "the policy refuses no write of those that were tried, of nd7's own log neither")
     told = str(found.get("hook", "missing"))
     hook = "" if told.startswith("{") and PAYLOAD in told else f"a hook's payload did not arrive: {told or 'no answer'}"
     tried = {name[6:]: value == "yes" for name, value in found.items() if name.startswith("grant ") and value in _KNOWN}

@@ -332,7 +332,8 @@ class Supervisor:
     def about(self) -> dict[str, object]:
         """What whoever attaches is told of the session."""
         record = self.session.record
-        return {"pid": record.pid, "name": record.name, "agent": record.agent, "project": record.project}
+        about: dict[str, object] = {"pid": record.pid, "name": record.name, "agent": record.agent}
+        return {**about, "project": record.project, "terminal": self.console.shown}
 
     def restart(self) -> str:
         """End the agent so that it comes back, resumed, under a floor that has the grants.  Why not, or "".

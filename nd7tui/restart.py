@@ -102,6 +102,8 @@ def restart(places: Places, again: Again) -> Done:
         if again.grant:
             grants.allow(places, again.pid, again.grant, origin=again.origin)
             record = sessions.load(places, again.pid).record or record
+        if in_its_own_terminal(session.directory):
+            return _in_place(places, again, session, line)
         os.kill(again.pid, signal.SIGTERM)
     except (Nd7Error, OSError) as error:
         return failed(error.message if isinstance(error, Nd7Error) else str(error))
@@ -112,4 +114,38 @@ def restart(places: Places, again: Again) -> Done:
         time.sleep(0.1)
     ok, said = start(words_of(record))
     said = "it is back, with its grants; Enter on it attaches" if ok else f"it has ended, and did not come back: {said}"
+    return Done("other", ok, said, Deed(now, "restart", line, said, ok))
+
+
+def in_its_own_terminal(directory: str) -> bool:
+    """Whether a session runs in a terminal that a person started it in, and should come back there."""
+    from nd7exec import attach
+
+    try:
+        return attach.peek(directory).about.get("terminal") is True
+    except Nd7Error:
+        return False
+
+
+def _in_place(places: Places, again: Again, session: sessions.Session, line: str) -> Done:
+    """Have the supervisor end the agent and begin again, in the same terminal and under the same pid."""
+    from nd7exec import attach
+
+    record = session.record
+    now = time.time_ns()
+    ok, said = False, f"the session has not come back within {END_SECONDS:.0f} s"
+    attach.restart(session.directory)
+    end = time.monotonic() + END_SECONDS
+    while record is not None and time.monotonic() < end:
+        time.sleep(0.1)
+        if not process.is_same(again.pid, record.owner_start):
+            said = "it has ended, and did not come back"
+            break
+        try:
+            found = sessions.load(places, again.pid).record
+        except Nd7Error:
+            continue  # between the old session's end and the new one's beginning
+        if found is not None and found.started != record.started:
+            ok, said = True, "it is back in its own terminal, with its grants"
+            break
     return Done("other", ok, said, Deed(now, "restart", line, said, ok))

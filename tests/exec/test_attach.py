@@ -171,6 +171,26 @@ def test_a_restart_in_place_keeps_pid_and_terminal_and_has_the_grants_in_its_flo
     screen.wait_for("EXITED 3")
 
 
+def test_the_dashboards_restart_brings_a_session_back_in_its_own_terminal(world: World):
+    world.mkdir("/home/dev/extra")
+    world.write("/home/dev/bin/claude", AGENT, 0o755)
+    environ = {"PATH": f"/home/dev/bin:{world.files}/bin:/usr/bin:/bin"}
+    screen = world.terminal(["nd7", "run", "claude", "a prompt"], env=environ)
+    screen.wait_for("narrow")
+    (pid,) = (int(name) for name in world.listdir(SESSIONS) if name.isdigit())
+    world.wait(lambda: '"0a1b2c3d' in world.read(f"{SESSIONS}/{pid}/record.json"))
+    code = (
+        "from nd7tui.restart import Again, restart; from nd7core.paths import places;"
+        f"print(restart(places(), Again({pid}, '/home/dev/extra')).said)"
+    )
+    done = world.run([sys.executable, "-P", "-c", code])
+    assert "back in its own terminal" in done.out, done.err
+    assert "resumed" in screen.wait_for("wide")
+    assert [name for name in world.listdir(SESSIONS) if name.isdigit()] == [str(pid)]
+    screen.keys("exit 3", "Enter")
+    screen.wait_for("EXITED 3")
+
+
 def test_what_cannot_be_resumed_is_not_ended(world: World):
     pid = detached(world, "bash", "--norc", "-i")
     world.wait(lambda: any(line.startswith("bash --norc") for line in world.processes().values()))

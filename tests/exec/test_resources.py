@@ -72,7 +72,7 @@ def test_a_log_that_cannot_grow_is_said_and_ends_nothing(world: World):
     assert done.out == "0\n0\n0\n0\na command\n"
     assert "nd7 record: " in done.err
     lines = world.read(f"{STATE}/{ID}/events.ndjson").splitlines()
-    assert 1 <= len(lines) <= 3
+    assert 1 <= sum('"kind":"prompt"' in line for line in lines) <= 2
     assert world.listdir(SESSIONS) == [".lock"]
 
 
