@@ -19,6 +19,9 @@ from nd7exec.replay import Replay
 from nd7exec.terminal import OuterTerminal
 
 CHORD = "Ctrl+\\ then d"
+# The screen is the session's from its first byte on; the window's title says how to leave, until the session has one.
+TITLE = b"\x1b[22;2t\x1b]2;nd7: " + CHORD.encode() + b" detaches\x07"
+TITLE_BACK = b"\x1b[23;2t"
 RESTART_SECONDS = 20.0  # an agent may take five to end, and a session one to begin
 # Ctrl+\ as terminals send it when a program has asked for other keyboard protocols: kitty's (with the event's
 # kind: pressed, repeated, released), and xterm's modifyOtherKeys.
@@ -187,6 +190,7 @@ class Attachment:
         self.connection.setblocking(False)
         try:
             self.outer.raw()
+            self.screen += TITLE
             while self.end is None or self.screen:
                 self.turn(wakeup)
         finally:
@@ -195,7 +199,7 @@ class Attachment:
                 signal.signal(number, handler)
             os.close(wakeup)
             os.close(write)
-            rest = self.replay.leave()
+            rest = self.replay.leave() + TITLE_BACK
             while rest and (taken := self.outer.write(rest)):
                 rest = rest[taken:]
             self.outer.restore()

@@ -55,7 +55,10 @@ def hook(path, said):
         return os.path.basename(path) + ": " + os.strerror(e.errno)
     os.close(take)
     os.close(write)
-    os.write(give, said.encode())
+    try:
+        os.write(give, said.encode())
+    except OSError:
+        pass  # it has ended without reading; what it says tells
     os.close(give)
     text = b""
     while part := os.read(read, 4096):

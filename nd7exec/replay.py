@@ -13,6 +13,7 @@ import re
 MOST = 512 * 1024
 # A sequence may be cut anywhere by a read; this much of the end is looked at again with the next one.
 LONGEST = 64
+LONGEST_MODE, MOST_MODES = 5, 256
 SEQUENCE = re.compile(
     rb"\x1b\[\?([0-9;]{1,60})([hl])"  # DEC private modes
     rb"|\x1b\[([<>=])([0-9;]{0,20})u"  # kitty keyboard protocol: push, pop, set
@@ -59,7 +60,9 @@ class Replay:
         modes, on, kitty, flags, other, keypad, reset, soft = found.groups()
         if modes:
             for mode in modes.split(b";"):
-                self._modes[mode] = on == b"h"
+                # What is output here is hostile: no number that no terminal knows, and never more than there are.
+                if len(mode) <= LONGEST_MODE and (mode in self._modes or len(self._modes) < MOST_MODES):
+                    self._modes[mode] = on == b"h"
         elif kitty == b">":
             self._keyboard.append(flags)
             del self._keyboard[:-16]

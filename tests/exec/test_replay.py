@@ -53,6 +53,13 @@ def test_memory_stays_flat():
     assert len(replay.enter()) < 1100
 
 
+def test_a_session_cannot_fill_the_memory_with_modes():
+    replay = fed(b"".join(b"\x1b[?%dh" % number for number in range(5000)), b"\x1b[?%sh" % (b"9" * 50))
+    assert len(replay.leave()) < 4000
+    replay.feed(b"\x1b[?5l")
+    assert b"\x1b[?5l" not in replay.leave()
+
+
 MODES = st.sampled_from(
     [b"\x1b[?1049h", b"\x1b[?1049l", b"\x1b[?1000;1006h", b"\x1b[?25l", b"\x1b[>5u", b"\x1b[<u", b"a\x1b"]
 )
