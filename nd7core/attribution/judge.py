@@ -63,14 +63,23 @@ class Judge:
         """A printed path as the command meant it."""
         if printed.startswith("file://"):
             printed = printed[7:]
-        if printed[:1] == "/":
-            return paths.resolve(printed, "", self.home, self.platform)
-        return paths.resolve(printed, self.folder_of(program, printed), self.home, self.platform)
+        folder = "" if printed[:1] == "/" else self.folder_of(program, printed)
+        return self._behind_links(paths.resolve(printed, folder, self.home, self.platform))
+
+    def _behind_links(self, path: str) -> str:
+        """Where a path leads that the rules would allow as it is spelled: the kernel judges what a link leads to."""
+        real = self.look.real(path) if self.look and path.startswith("/") else None
+        if real and real != path:
+            for doing in ("write", "read"):
+                if self.rules.refuses(doing, real) and not self.rules.refuses(doing, path):
+                    return real
+        return path
 
     def shown(self, printed: str, resolved: str) -> str:
         """The target as it is told: absolute, in the printed spelling where that was absolute already."""
         if printed[:1] in ("/", "$"):
-            return place(printed, "", self.home)
+            typed = place(printed, "", self.home)
+            return typed if paths.canonical(typed, self.platform) == resolved else resolved
         return resolved
 
     # ------------------------------------------------------------------ the kinds

@@ -37,6 +37,9 @@ class Look(Protocol):
     def at(self, path: str, operation: str) -> Seen | None:
         """What ordinary permissions say of `operation` (read, write, execute) on an absolute path."""
 
+    def real(self, path: str) -> str | None:
+        """The same absolute path with every link in it followed; what is not there stays as it is spelled."""
+
 
 class FileLook:
     """The real file system, seen by this (unconfined) process."""
@@ -54,6 +57,12 @@ class FileLook:
         mode = {"read": os.R_OK, "execute": os.X_OK}.get(operation, os.W_OK)
         allowed = os.access(path, mode)
         return Seen(True, folder, allowed, "" if allowed else _reason(found, operation))
+
+    def real(self, path: str) -> str | None:
+        try:
+            return os.path.realpath(path) if path.startswith("/") else None
+        except (OSError, ValueError):
+            return None
 
     def _absent(self, path: str, operation: str) -> Seen | None:
         parent = dirname(path)

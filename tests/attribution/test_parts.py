@@ -112,6 +112,21 @@ class Told:
     def at(self, path: str, operation: str) -> Seen | None:
         return self.seen
 
+    def real(self, path: str) -> str | None:
+        return path.replace(f"{PROJECT}/link", "/home/ada/.config").replace(f"{PROJECT}/keys", "/home/ada/.ssh")
+
+
+def test_what_a_link_in_the_project_leads_to_is_what_was_refused() -> None:
+    for name in ("link/evil", f"{PROJECT}/link/evil"):
+        through = explain(refused(name), look=Told(Seen(False, False, True)))
+        assert (through.source, through.target, through.remedy) == ("kernel", "/home/ada/.config/evil", "grant")
+        assert through.grant == "/home/ada/.config/evil"
+    output = "cat: keys/id: Permission denied"
+    failure = Failure(command="cat keys/id", output=output, exit_code=1, project=PROJECT, home=HOME)
+    read = explain(failure, look=Told(Seen(True, False, True)))
+    assert (read.source, read.target, read.remedy) == ("kernel", "/home/ada/.ssh/id", "cannot-grant")
+    assert explain(refused("inside/x"), look=Told(Seen(False, False, False, "mode 0555"))).owner == "permissions"
+
 
 def test_the_look_tells_ordinary_permissions_from_the_policy() -> None:
     failure = refused("/home/ada/notes/x")
