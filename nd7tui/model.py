@@ -88,6 +88,7 @@ class SessionRow:
         gaps: how many events are known to be missing from the log.
         canary: "lit" (a refusal was seen to be seen), "dark" (it was not), "" (no canary yet).
         problem: what is wrong with its directory or log, or "".
+        light: the canary's state and why: "enforcing", "blind: ...", "log stopped: ...", "hooks dead: ...".
     """
 
     key: str
@@ -109,6 +110,7 @@ class SessionRow:
     canary: str = ""
     problem: str = ""
     directory: str = ""
+    light: str = ""
 
     @property
     def live(self) -> bool:

@@ -97,6 +97,7 @@ def _live_row(session: Session, tracks: Sequence[Track], home: str) -> SessionRo
         enforced=record.enforced,
         gaps=record.gaps + sum(track.gaps for track in tracks),
         canary=canary_of(record),
+        light=light_of(record),
     )
 
 
@@ -131,3 +132,12 @@ def canary_of(record: Record) -> str:
     if isinstance(state, bool):
         return "lit" if state else "dark"
     return "lit" if state in ("lit", "ok", "enforcing") else "dark" if isinstance(state, str) else ""
+
+
+def light_of(record: Record) -> str:
+    """The canary's state in words, with what is wrong; "" before there is one."""
+    state, wrong = record.canary.get("state"), record.canary.get("wrong")
+    if not isinstance(state, str):
+        return ""
+    reasons = [part for part in wrong if isinstance(part, str)] if isinstance(wrong, list) else []
+    return f"{state}: {'; '.join(reasons)}" if reasons else state

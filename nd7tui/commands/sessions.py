@@ -42,6 +42,7 @@ def as_json(session: SessionRow) -> dict[str, Any]:
         "enforced": session.enforced,
         "gaps": session.gaps,
         "canary": session.canary,
+        "light": session.light,
         "problem": session.problem,
     }
 
@@ -66,6 +67,8 @@ def table(rows: list[SessionRow], now: int) -> list[str]:
             lines.append(f"{'':>10}waits for {safe(session.waits_for, 80)}")
         if session.problem:
             lines.append(f"{'':>10}! {safe(session.problem, 160)}")
+        if session.canary == "dark":
+            lines.append(f"{'':>10}! {safe(session.light or 'a test refusal did not arrive', 160)}")
         if session.gaps:
             lines.append(f"{'':>10}! {look.plural(session.gaps, 'event')} missing from its log")
     return lines

@@ -68,7 +68,9 @@ def session_card(session: SessionRow | None, width: int, now: int) -> list[Line]
     if session.grants:
         add("grants", str(len(session.grants)))
     if session.live:
-        add("canary", *CANARY[session.canary])
+        text, role = CANARY[session.canary]
+        # Where the canary is lit, what that means says more than its name for it.
+        add("canary", text if session.canary == "lit" else session.light or text, role)
     if session.gaps:
         add("missing", look.plural(session.gaps, "event") + " not in the log", "bad")
     add("problem", session.problem, "bad")
