@@ -147,10 +147,10 @@ def become(uid: int) -> None:
 def own_machine(top: str, uid: int) -> None:
     """A network with nothing but loopback, whose low ports anyone may bind; a name server and a user of its own."""
     if os.geteuid() == 0:
-        syscalls.unshare(CLONE_NEWNET | syscalls.CLONE_NEWNS)
+        syscalls.unshare(CLONE_NEWNET | syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC)
     else:
         own, gid = os.geteuid(), os.getegid()
-        syscalls.unshare(syscalls.CLONE_NEWUSER | CLONE_NEWNET | syscalls.CLONE_NEWNS)
+        syscalls.unshare(syscalls.CLONE_NEWUSER | CLONE_NEWNET | syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC)
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{own} {own} 1\n")
         Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1\n")
@@ -158,6 +158,8 @@ def own_machine(top: str, uid: int) -> None:
         request = struct.pack("16sH14x", b"lo", 0x1 | 0x40)
         fcntl.ioctl(any_socket, 0x8914, request)  # SIOCSIFFLAGS: up, running
     syscalls.mount(b"none", b"/", None, syscalls.MS_REC | syscalls.MS_PRIVATE)
+    # What the stranger shares, by name or by number, goes with the cell.
+    syscalls.mount(b"none", b"/dev/shm", b"tmpfs", 0, b"mode=1777")
     Path(top, "resolv.conf").write_text("nameserver 127.0.0.1\noptions timeout:2 attempts:1\n")
     Path(top, "passwd").write_text(f"root:x:0:0::/root:/bin/sh\ndev:x:{uid}:{uid}::{top}/home:/bin/bash\n")
     for name in ("resolv.conf", "passwd"):
@@ -200,7 +202,11 @@ def stranger(targets: Targets, ready: int) -> NoReturn:
     datagrams = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     datagrams.bind(os.path.join(targets.tmp, "datagram.sock"))
     master, slave = os.openpty()
-    shm = LIBC.shmget(0x6E643700 + os.getpid(), 4096, 0o1600)
+    shm = LIBC.shmget(0, 4096, 0o1600)
+    LIBC.shmat(shm, None, 0)
+    LIBC.shmctl(shm, 0, None)  # IPC_RMID: it lasts as long as this process
+    with contextlib.suppress(OSError):
+        syscalls.call("mq_unlink", b"nd7-stranger")
     with contextlib.suppress(PermissionError):  # an earlier run's, as another user, outlives it: as good to be refused
         syscalls.call("mq_open", b"nd7-stranger", os.O_CREAT | os.O_RDWR, 0o600, 0)
     secret = mmap.mmap(-1, 4096)
