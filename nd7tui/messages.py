@@ -48,6 +48,22 @@ class OutlookReady(Message):
         self.outlook = outlook
 
 
+class Peeked(Message):
+    """What a session's screen holds now.
+
+    Attributes:
+        key: the session's.
+        lines: of its screen; hostile, like everything that it writes.
+        problem: why there is none, or "".
+    """
+
+    def __init__(self, key: str, lines: list[str], problem: str = "") -> None:
+        super().__init__()
+        self.key = key
+        self.lines = lines
+        self.problem = problem
+
+
 class Picked(Message):
     """The cursor of a list stands on another row.
 

@@ -56,6 +56,23 @@ class Outside(App[None]):
             return
         said("back from the session" if not status else f"attach ended with status {status}", "dim")
 
+    def peek(self, session: SessionRow) -> None:
+        """Look at what a session's screen holds, without attaching; `Peeked` tells the screen."""
+        self.run_worker(partial(self._peek, session), thread=True, group="peek", exclusive=True, exit_on_error=False)
+
+    def _peek(self, session: SessionRow) -> None:
+        from nd7core.errors import Nd7Error
+        from nd7exec.attach import peek
+        from nd7tui.emulate import show
+        from nd7tui.messages import Peeked
+
+        try:
+            screen = peek(session.directory, 1.0)
+            told = Peeked(session.key, show(screen.data, screen.rows, screen.columns))
+        except (Nd7Error, OSError) as error:
+            told = Peeked(session.key, [], error.message if isinstance(error, Nd7Error) else str(error))
+        self.screen.post_message(told)
+
     def restart(self, session: SessionRow, row: Row | None = None) -> None:
         """Restart a session under a floor that has its grants; for a row that needs it, with its grant.
 

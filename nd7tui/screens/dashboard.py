@@ -12,13 +12,12 @@ from nd7tui import keys, look
 from nd7tui.detail import detail, nothing
 from nd7tui.filters import Filter
 from nd7tui.line import Line
-from nd7tui.messages import Opened, OutlookReady, Paused, Picked, StoreChanged
+from nd7tui.messages import Opened, OutlookReady, Paused, Peeked, Picked, StoreChanged
 from nd7tui.model import Row, SessionRow
-from nd7tui.outlook import why_not as row_why_not
-from nd7tui.outside import why_not_restart
 from nd7tui.screens.page import Page
+from nd7tui.screens.reasons import reason
 from nd7tui.widgets.bar import Bar
-from nd7tui.widgets.card import pane_title, session_card, switches
+from nd7tui.widgets.card import CHORD, pane_title, peek_lines, session_card, switches
 from nd7tui.widgets.filterbar import FilterBar
 from nd7tui.widgets.lists import ALL, SessionList, Stream
 from nd7tui.widgets.rowlist import RowList
@@ -62,6 +61,7 @@ class Main(Page):
         super().__init__()
         self._resting: Timer | None = None
         self._ages: list[SafeText] = []
+        self.peeked: Peeked | None = None
         self.stream: RowList
         self.session_list: RowList
         self.detail: TextPane
@@ -168,12 +168,35 @@ class Main(Page):
 
     def _detail_title(self, width: int) -> list[Line]:
         right = Line("dim")
+        if self.peeking is not None:
+            right.put(safe("Enter attaches; "), "dim").put(safe(CHORD), "key").put(safe(" comes back"), "dim")
+            return self._title("its screen now", width, right, "detail")
         row = self.row
         if row is not None and row.revision is not None:
             right.put(safe(f"profile revision {row.revision}"), "faint")
         return self._title("detail", width, right, "detail")
 
+    @property
+    def peeking(self) -> SessionRow | None:
+        """The session whose screen the pane below shows: the selected one, while the sessions have the focus."""
+        if self.focused is not self.session_list:
+            return None
+        session = self.dash.store.sessions.get(self.session_list.key)
+        return session if session is not None and session.live and session.directory else None
+
+    def _look(self) -> None:
+        session = self.peeking
+        if session is not None:
+            self.dash.peek(session)
+
+    def on_peeked(self, message: Peeked) -> None:
+        self.peeked = message
+        self.detail.redraw()
+        self.detail.action_bottom()  # where an agent's prompt is
+
     def _detail(self, width: int) -> list[Line]:
+        if self.peeking is not None:
+            return peek_lines(self.peeking, self.peeked, width)
         row = self.row
         if row is None:
             return []
@@ -190,6 +213,8 @@ class Main(Page):
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         self.redraw_bars()
+        self.detail.redraw(top=True)
+        self._look()
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -200,6 +225,7 @@ class Main(Page):
         self.redraw_bars()
 
     def tick(self) -> None:
+        self._look()
         now = self.dash.now()
         ages = [look.age(s.changed or s.started, now) for s in self.dash.store.sessions.values()]
         if ages != self._ages:  # painting what has not changed is most of what idling would cost
@@ -220,6 +246,7 @@ class Main(Page):
                 store.only = only
                 store.refilter()
                 self.stream.reload()
+            self._look()
         self.detail.redraw(top=True)
         self.redraw_bars()
         if self._resting is not None:
@@ -249,49 +276,7 @@ class Main(Page):
     # -- keys -----------------------------------------------------------------------------------------------------
 
     def why_not(self, key: str) -> str:
-        reason = super().why_not(key)
-        if reason:
-            return reason
-        row, store = self.row, self.dash.store
-        if key in ("grant", "wider"):
-            if row is None:
-                return "no row is selected"
-            if row.state == "granted" and key == "grant":
-                return f"{look.short_path(row.verdict.grant, self.dash.places.home)} is granted already"
-            outlook = self.dash.outlook_of(row)
-            if outlook is not None and outlook.already and key == "grant":
-                return f"{look.short_path(outlook.path, self.dash.places.home)} is granted already"
-            return outlook.why_not if outlook is not None else row_why_not(row, store.session_of(row))
-        if key == "undo":
-            return "" if store.last_grant() else "no session has a grant to take back"
-        if key == "copy":
-            return "" if row is not None else "no row is selected"
-        if key == "open":
-            if self.focused is self.session_list:
-                return self._why_not_attach()
-            return "" if row is not None else "no row is selected"
-        if key in ("pause", "filter"):
-            return "" if store.rows else "there are no rows yet"
-        if key == "waiting":
-            return "" if any(s.activity == "waiting" for s in store.sessions.values()) else "no session waits for you"
-        if key == "back":
-            return (
-                ""
-                if store.filter.text or store.only or self.focused is not self.stream
-                else "this is the first screen; q leaves"
-            )
-        if key == "restart":
-            return why_not_restart(self.session)
-        if key == "profile":
-            session = self.session
-            return "" if session is not None and session.directory else "select a session that runs"
-        return ""
-
-    def _why_not_attach(self) -> str:
-        session = self.dash.store.sessions.get(self.session_list.key)
-        if session is None:
-            return "select one session"
-        return "" if session.live else "the session has ended; it has no screen any more"
+        return super().why_not(key) or reason(self, key)
 
     def do_grant(self) -> None:
         """`g`: exactly what the detail says."""

@@ -14,10 +14,13 @@ from nd7tui.theme import Role
 if TYPE_CHECKING:
     # Not at run time: the package brings the whole engine along, a fifth of the time to the first paint.
     from nd7core.attribution.verdict import Source
+    from nd7tui.messages import Peeked
 
+# How one comes back from a session's screen; `nd7exec.attach` knows the bytes.
+CHORD = "Ctrl+\\ then d"
 CANARY: dict[str, tuple[str, Role]] = {
     "lit": ("a test refusal arrived", "good"),
-    "dark": ("a test refusal did NOT arrive", "bad"),
+    "dark": ("a test refusal did NOT arrive", "bad"),  # said where the record does not tell more
     "": ("no test refusal yet", "dim"),
 }
 
@@ -77,6 +80,15 @@ def session_card(session: SessionRow | None, width: int, now: int) -> list[Line]
     for part, how in session.enforced.items():
         add(part[:10], how, "dim")
     return lines
+
+
+def peek_lines(session: SessionRow, peeked: Peeked | None, width: int) -> list[Line]:
+    """What a session's screen holds now, its last lines where they do not all fit."""
+    if peeked is None or peeked.key != session.key:
+        return [Line("dim").gap().put(safe("Looking …"))]
+    if peeked.problem:
+        return [Line("dim").gap().put(fit(safe(peeked.problem), width - 2))]
+    return [Line("text").gap().put(fit(safe(line, 1000), width - 2)) for line in peeked.lines]
 
 
 def _adder(lines: list[Line], width: int) -> Callable[..., None]:

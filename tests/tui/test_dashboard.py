@@ -14,7 +14,7 @@ from nd7core.paths import Places
 from nd7tui import keys, look
 from nd7tui.app import Dashboard
 from nd7tui.messages import Paused, Picked
-from nd7tui.model import Batch, Row
+from nd7tui.model import Batch, Row, SessionRow
 from nd7tui.screens.dashboard import Main
 from nd7tui.screens.help import Help
 from nd7tui.screens.page import Page
@@ -32,6 +32,9 @@ class Quiet(Dashboard):
 
     def work_out(self, row: Row) -> None:
         """Nothing is looked up."""
+
+    def peek(self, session: SessionRow) -> None:
+        """Nothing is looked at."""
 
     def grant(self, row: Row) -> None:
         """Noted."""

@@ -20,7 +20,8 @@ from nd7core.survey import Survey
 from nd7tui import theme
 from nd7tui.app import Dashboard
 from nd7tui.ladder import Rung
-from nd7tui.model import Batch, Deed, Row
+from nd7tui.messages import Peeked
+from nd7tui.model import Batch, Deed, Row, SessionRow
 from nd7tui.screens.ask import Ask
 from nd7tui.screens.dashboard import Main
 from nd7tui.screens.launch import Launch
@@ -44,6 +45,11 @@ class Still(Dashboard):
 
     def work_out(self, row: Row) -> None:
         """Nothing is looked up."""
+
+    def peek(self, session: SessionRow) -> None:
+        """A screen that never changes."""
+        lines = ["❯ make it work", "", "● Bash(npm run dev)", "  ⎿  Waiting for permission…", "", "❯ 1. Yes", "  2. No"]
+        self.screen.post_message(Peeked(session.key, lines))
 
 
 class StillWider(Wider):
