@@ -20,6 +20,7 @@ from nd7exec import launcher
 from nd7exec.loop import Loop, Timer
 
 SECONDS = 20.0
+LONGEST = 60_000  # of the command line, which is one message to the zygote
 MOST_GRANTS = 50  # tried by one probe, the latest ones
 PAYLOAD = "nd7_canary"
 _KNOWN = ("yes", "no")
@@ -189,13 +190,17 @@ class Canary:
             return
         recorder = os.path.join(os.path.dirname(self.record.exit), "nd7-record")
         python = [launcher.interpreter(), "-IS", "-c", PROGRAM, *paths(self.record, policy), str(PORT)]
-        python += [recorder, payload(self.record.pid), *self.grants()[-MOST_GRANTS:]]
-        argv = [self.record.exit, "-c", shlex.join(python)]
+        python += [recorder, payload(self.record.pid)]
+        grants = self.grants()[-MOST_GRANTS:]
+        while len(asked := json.dumps([self.record.exit, "-c", shlex.join([*python, *grants])]).encode()) > LONGEST:
+            if not grants:
+                return  # paths of some ten thousand characters: what cannot be asked is not known
+            grants = grants[1:]
         self._reader, writer = os.pipe()
         wait, self._go = os.pipe()
         os.set_blocking(self._reader, False)
         self._output.clear()
-        self.ask(json.dumps(argv).encode(), writer, wait)
+        self.ask(asked, writer, wait)
         os.close(writer)
         os.close(wait)
         self.loop.watch(self._reader, self._read)

@@ -82,7 +82,7 @@ def test_twenty_megabytes_do_not_hold_anybody_up(world: World):
     script = f"""{BIN}/nd7-record < big > /dev/null & sleep 0.1
     s=$(date +%s%N); {BIN}/nd7-exec -c true; e=$(date +%s%N); wait; echo $(((e - s) / 1000000))"""
     done = run(world, script)
-    assert int(done.out) < 1000, done.out
+    assert int(done.out) < 2000, done.out
     assert len(frames(world)) == 1
 
 
