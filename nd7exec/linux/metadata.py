@@ -141,9 +141,9 @@ class Metadata:
         rules = self.rules
         if mounts.inside_any(shown, (*rules.hidden, *rules.protected)):
             return False
-        if shown in (*rules.writable_files, self._terminal):
-            return True
-        return mounts.inside_any(shown, (*rules.writable, "/dev/shm"))
+        if mounts.inside(shown, "/dev"):
+            return shown == self._terminal or mounts.inside(shown, "/dev/shm")
+        return shown in rules.writable_files or mounts.inside_any(shown, rules.writable)
 
     # What
 

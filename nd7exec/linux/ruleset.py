@@ -147,7 +147,7 @@ class Ruleset:
         refused = (*rules.hidden, *rules.protected)
         access = landlock.WRITE | landlock.READ
         for path in rules.writable:
-            if mounts.inside_any(path, refused):
+            if mounts.inside_any(path, refused) or self._of_others(path):
                 continue
             if self._namespaced:
                 if not self._allow(path, access):
@@ -164,10 +164,14 @@ class Ruleset:
                 continue
             self._around(path, refused, access)
         for path in rules.writable_files:
-            if not mounts.inside_any(path, refused):
+            if not mounts.inside_any(path, refused) and not self._of_others(path):
                 device = landlock.DEVICE if mounts.inside(path, "/dev") else 0
                 if not self._allow(path, landlock.WRITE_ONE | landlock.READ_FILE | device):
                     self.skipped.append(path)
+
+    def _of_others(self, path: str) -> bool:
+        """Whether a place holds other sessions' terminals, which only a devpts of one's own keeps apart."""
+        return not self._namespaced and path != self._terminal and mounts.inside(path, "/dev/pts")
 
     def _devices(self) -> None:
         for name in namespaces.DEVICES:

@@ -38,7 +38,7 @@ def aws_credentials(t: Targets) -> Any:
 
 @attack("read")
 def own_record(t: Targets) -> Any:
-    return read(t.path(".nd7/sessions/1/record.json"))
+    return read(t.path(".nd7/kept/record.json"))
 
 
 @attack("read")

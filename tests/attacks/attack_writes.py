@@ -268,12 +268,12 @@ def audit_log(t: Targets) -> Any:
 
 @attack("write")
 def own_policy(t: Targets) -> Any:
-    return os.open(t.path(".nd7/sessions/1/record.json"), os.O_WRONLY)
+    return os.open(t.path(".nd7/kept/record.json"), os.O_WRONLY)
 
 
 @attack("write")
 def new_session_directory(t: Targets) -> Any:
-    return os.mkdir(t.path(".nd7/sessions/2"))
+    return os.mkdir(t.path(".nd7/kept/2"))
 
 
 @attack("write")

@@ -9,10 +9,11 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import confined
 import pytest
-from confined import FULL
+from confined import BARE, FULL, Config
 from inside import CASES
 from kit import REFUSALS
 from world import World
@@ -44,9 +45,8 @@ def attacked(world: World) -> Iterator[World]:
 
 def prepare(world: World) -> None:
     for name, text in {**confined.SECRETS, **confined.FILES}.items():
-        if not name.startswith(".nd7/"):  # nd7's own, which it makes itself
-            world.write(f"{world.home}/{name}", text)
-    for name in (".ssh", ".aws", ".local/state/nd7", ".local/state/nd7/sessions"):
+        world.write(f"{world.home}/{name}", text)
+    for name in (".ssh", ".aws", ".nd7", ".local/state/nd7", ".local/state/nd7/sessions"):
         world.path(f"{world.home}/{name}").chmod(0o700)
     os.link(world.path(f"{world.home}/.ssh/id_ed25519"), world.path("linked-before"))
     world.path("symlinked-before").symlink_to("../.ssh/id_ed25519")
@@ -60,11 +60,11 @@ def prepare(world: World) -> None:
     world.write("targets.json", json.dumps(targets))
 
 
-def judge(text: str) -> list[str]:
+def judge(config: Config, text: str) -> list[str]:
     """What did not come out as it must."""
     wrong = []
     for name, (how, number, said) in json.loads(text).items():
-        case, reason = CASES[name], CASES[name].open_when(FULL)
+        case, reason = CASES[name], CASES[name].open_when(config)
         if how == "died":
             fine = case.dies
         elif how == "raised":
@@ -76,15 +76,36 @@ def judge(text: str) -> list[str]:
     return wrong
 
 
-def test_by_the_agent_itself(attacked: World) -> None:
-    done = attacked.run(["nd7", "run", sys.executable, "-I", "-S", "-c", INSIDE], timeout=120)
+def nd7_run(config: Config) -> list[str]:
+    """The command, on a machine with namespaces or on one without."""
+    refusing = [sys.executable, "-P", str(HERE.parent / "support/no_namespaces.py")]
+    return [*([] if config.namespaces else refusing), "nd7", "run"]
+
+
+@pytest.fixture(params=[FULL, BARE], ids=lambda config: config.name)
+def config(request: pytest.FixtureRequest) -> Config:
+    return cast(Config, request.param)
+
+
+def test_by_the_agent_itself(attacked: World, config: Config) -> None:
+    done = attacked.run([*nd7_run(config), sys.executable, "-I", "-S", "-c", INSIDE], timeout=120)
     assert done.out, done.err
-    assert judge(done.out) == []
+    assert judge(config, done.out) == []
+    assert ("no user namespace" in done.err) == (not config.namespaces)
 
 
-def test_by_a_command(attacked: World) -> None:
+def test_by_a_command(attacked: World, config: Config) -> None:
     command = f"exec {shlex.quote(sys.executable)} -I -S -c {shlex.quote(INSIDE)}"
     agent = 'exec ~/.local/state/nd7/bin/nd7-exec -c "$1"'
-    done = attacked.run(["nd7", "run", "sh", "-c", agent, "agent", command], timeout=120)
+    done = attacked.run([*nd7_run(config), "sh", "-c", agent, "agent", command], timeout=120)
     assert done.out, done.err
-    assert judge(done.out) == []
+    assert judge(config, done.out) == []
+
+
+def test_the_sessions_own_terminal_works(world: World, config: Config) -> None:
+    program = "tty; echo to-tty > /dev/tty; echo again > $(tty); stty size; test -t 0 && test -t 1 && echo a terminal"
+    nd7 = shlex.join([*nd7_run(config), "sh", "-c", program])
+    done = world.run(["script", "-qec", nd7, "/dev/null"])
+    assert done.code == 0, done.out
+    for line in ("/dev/pts/", "to-tty", "again", "a terminal"):
+        assert line in done.out

@@ -169,7 +169,7 @@ def test_a_grant_of_the_whole_home_opens_nothing_that_is_hidden_or_protected(cel
     assert cell.widen(dataclasses.replace(cell.rules, writable=(*cell.rules.writable, t.home))) == []
     assert run(cell, write, t.path("notes.txt")).how == "returned"
     assert run(cell, write, t.path("new")).how == "returned"
-    for name in (".ssh/id_ed25519", ".aws/credentials", ".nd7/sessions/1/record.json"):
+    for name in (".ssh/id_ed25519", ".aws/credentials", ".nd7/kept/record.json"):
         assert refused(run(cell, read, t.path(name)), errno.EACCES)
         assert refused(run(cell, write, t.path(name)))
     assert refused(run(cell, rename, [t.path(".ssh"), t.path("ssh")]), errno.EBUSY)

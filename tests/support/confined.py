@@ -92,7 +92,7 @@ class Targets:
         return os.path.join(self.home, name)
 
 
-SECRETS = {".ssh/id_ed25519": "ssh-secret", ".aws/credentials": "aws-secret", ".nd7/sessions/1/record.json": "{}"}
+SECRETS = {".ssh/id_ed25519": "ssh-secret", ".aws/credentials": "aws-secret", ".nd7/kept/record.json": "{}"}
 FILES = {
     "notes.txt": "notes",
     ".bashrc": "# shell",
@@ -124,12 +124,11 @@ def build_home(top: str) -> Targets:
 
 
 def rules_for(targets: Targets) -> LinuxRules:
-    """The rules of an ordinary session in that home."""
+    """The rules of an ordinary session in that home, with the devices as a profile names them."""
     return LinuxRules(
         hidden=tuple(targets.path(name) for name in (".ssh", ".aws", ".nd7")),
-        writable=(targets.project, targets.tmp, targets.path(".claude/projects")),
-        writable_files=(),
-        protected=(),
+        writable=("/dev/pts", "/dev/shm", targets.project, targets.tmp, targets.path(".claude/projects")),
+        writable_files=tuple(f"/dev/{name}" for name in ("full", "null", "ptmx", "random", "tty", "urandom", "zero")),
         connect_tcp=(443,),
         dns=True,
     )
