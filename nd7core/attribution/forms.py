@@ -26,8 +26,8 @@ _WRITE = re.compile(
     r"dir_s_mkdir|dir_s_rmdir|apply2files|createnewfile|fileoutputstream|filewriter|withbinaryfile)\b",
 )
 _READ = re.compile(
-    r"\b(?:reading|read|list\w*|scandir|opendir|stat|lstat|statx|getcwd|chdir|cd|load\w*|can't read|cannot read|"
-    r"open directory|(?:cannot|unable to|can't) access|readlink|realpath|source|parse|include|require|"
+    r"\b(?:reading|read|list\w*|scandir|opendir|stat|lstat|statx|getcwd|chdir|cd|load(?:ing|ed)?|can't read|"
+    r"cannot read|open directory|(?:cannot|unable to|can't) access|readlink|realpath|source|parse|include|require|"
     r"dir_initialize|dir_chdir|fileinputstream|filereader|iterdir|listdir|inaccessible|error reading|input)\b",
 )
 _READ_ONLY = re.compile(r"read-?only", re.IGNORECASE)
@@ -80,7 +80,8 @@ def operation_of(text: str, program: str) -> Told:
 _NETWORK_CALLS = names("connect listen bind getaddrinfo sendto")
 _LOCAL_SERVICE = re.compile(
     r"\b(?:ssh-?agent|gpg-?agent|keyboxd|to (?:the )?agent|(?:message |session |system |user )?bus\b|X server|"
-    r"display|wayland|pulse|named ?pipe|daemon socket|unix socket|AF_UNIX|stream server)",
+    r"display|wayland|pulse|named ?pipe|daemon socket|unix socket|AF_UNIX|stream server|IPC\b|"
+    r"inter-?process|process communication|task communication)",
     re.IGNORECASE,
 )
 _UNIX = re.compile(r"\bunix:(?://)?(?P<url>/[^\s:'\"]+)|\b(?:dial|listen) unix (?P<dial>[^\s:'\"]+)")
@@ -117,6 +118,9 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
         finding.kind = "socket"
         return finding
     if not finding.paths:
+        if mark.errno == "EPERM" and _LOCAL_SERVICE.search(rest):
+            finding.kind = "socket"
+            return finding
         says = nearby.trace_says(lines, index)
         if says == "network" or program in network.PROGRAMS:
             _about_network(finding, lines, index, rest)

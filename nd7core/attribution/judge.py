@@ -108,7 +108,7 @@ class Judge:
         first = line.split(":", 1)[0].rsplit("/", 1)[-1]
         for word in (name, first):
             if word in specials.MAC_SETUID and any(simple.name == word for simple in self.commands):
-                return self._setuid(line, "")
+                return self._setuid(line, specials.MAC_SETUID[word])
         return None
 
     def _setuid(self, line: str, target: str) -> Judged:
@@ -251,7 +251,9 @@ class Judge:
             return none(
                 finding, "permissions", "The device's own permissions refuse this user.", shown, operation=doing
             )
-        owned = seen is None and paths.system_owned(path, self.home, self.platform)
+        # A mount answers before the permissions do, so this error tells nothing of them.
+        mounted = self.platform == "linux" and finding.errno == "EROFS" and not path.startswith(("/proc/", "/sys/"))
+        owned = seen is None and not mounted and paths.system_owned(path, self.home, self.platform)
         if (seen is not None and seen.allowed is False and seen.exists) or owned:
             why = seen.why if seen and seen.why else "it belongs to the system"
             reason = f"Ordinary permissions refuse {shown} as well ({why}), so no grant would help."

@@ -48,6 +48,7 @@ _CAMEL = re.compile(r"[a-z]+(?:[A-Z][a-z]+)+")
 _FILE_NAME = re.compile(r"[\w@%+=~-]*(?:[./][\w@%+=~-]+)+/?")
 _CLOSE_BEHIND = re.compile(r"^(?::? ?[bu]?|, \w+ )$")
 _CLOSE_BEFORE = re.compile(r"^(?: for \w+)?[ :(,-]*$")
+_BINARY = re.compile(r"/(?:s?bin|libexec)/[^/]*$|\s")
 _MOVED = re.compile(r"->|=>|\bto\b")
 
 
@@ -98,7 +99,8 @@ def _between(text: str, program: str) -> list[str]:
             return _cut_out(segment[start.start() :], between=start.start() == 0 and number == len(segments) - 1)
         if number and (name := _relative(segment, program)):
             return [name]
-    return []
+    # `/a/b-lock: openFd: ...`: what stands first is no program
+    return [segments[0]] if own and paths.looks_like_path(segments[0]) and not _BINARY.search(segments[0]) else []
 
 
 def _cut_out(text: str, *, between: bool) -> list[str]:
@@ -175,6 +177,9 @@ def named_paths(line: str, mark: markers.Mark, program: str, *, files_only: bool
     before, after = line[begin : mark.start], _TAIL.sub("", line[mark.end :])
     clear, plain, right_before, right_behind = _quoted(line, mark)
     if clear:
+        inner = _go(before)
+        if inner and paths.looks_like_path(inner[0]):
+            return tuple(inner)  # `creating directory "/a": mkdir /a/b: ...`: the call that failed
         if len(plain) == 1 and _MOVED.search(line):
             # `'name' => '/a'`: the other end of a link or a rename.
             first = line.find(plain[0]) < line.find(clear[0])

@@ -69,6 +69,8 @@ _FRAME = re.compile(
     r"\bnode_modules/.*:\d+:\d+|\.(?:rs|go|py|js|rb|java):\d+"
 )
 _IN_BRACKETS = re.compile(r"\((\.{0,2}/?[\w.-]+(?:/[\w.-]+)+)\)")
+_LISTED = re.compile(r"[-*•] ")
+_MOVED = re.compile(r"^\W*(?:to|->|=>|as|into)\W*$")
 _COULD_NOT = re.compile(
     r"\b(?:fail\w*|unable|couldn.t|could not|cannot|can.t|not|error\w*|creat\w*|writ\w*|open\w*|lock\w*|remov\w*"
     r"|sav\w*|making)\b",
@@ -80,14 +82,16 @@ def lonely(line: str) -> tuple[str, ...]:
     """A path on a line of its own or in a sentence about a failure; never one of a stack trace."""
     if len(line) > 2000 or _FRAME.search(line) or "://" in line:
         return ()
-    bare = line.strip().strip("'\"`│| ")
+    bare = _LISTED.sub("", line.strip()).strip("'\"`│| ")
     if paths.looks_like_path(bare) and " " not in bare:
         return (paths.tidy(bare),)
     if not _COULD_NOT.search(line):
         return ()
-    for _, _, text in paths.quoted(line):
-        if paths.looks_like_path(text):
-            return (text,)
+    named = [item for item in paths.quoted(line) if paths.looks_like_path(item[2])]
+    if len(named) > 1 and _MOVED.match(line[named[0][1] : named[1][0]]):
+        return (named[0][2], named[1][2])
+    if named:
+        return (named[0][2],)
     start = START.search(line)
     if start:
         found = cut(line[start.start() :])
@@ -118,7 +122,9 @@ _TRACE_NETWORK = Gate(
     "socket connect urlopen bind http requests/ aiohttp asyncio/ urllib java.net sun.nio tcp net. io:: mysql psycopg "
     "redis listen",
 )
-_TRACE_SHARED = re.compile(r"SemLock|shm_open|shared_memory|_posixshmem|sem_open|Semaphore\(|/dev/shm")
+_TRACE_SHARED = re.compile(
+    r"node_modules/lmdb/|SemLock|shm_open|shared_memory|_posixshmem|sem_open|Semaphore\(|/dev/shm"
+)
 _TRACE_SYSTEM = re.compile(r"sysconf\(|sysctl|getloadavg|setpriority|sched_set|setrlimit")
 _TRACE_SIGNAL = re.compile(r"os\.kill|send_signal|killpg|\.terminate\(\)|process\.kill")
 
@@ -136,6 +142,9 @@ def trace_says(lines: Sequence[str], index: int) -> Literal["network", "shared",
         if _TRACE_NETWORK.search(line):
             return "network"
     for at in range(index + 1, min(len(lines), index + 5)):
-        if _TRACE_NETWORK.search(lines[at][:1000]):
+        line = lines[at][:1000]
+        if _TRACE_SHARED.search(line):
+            return "shared"
+        if _TRACE_NETWORK.search(line):
             return "network"
     return ""

@@ -82,7 +82,7 @@ _REMOTE = Gate(
         r"PermissionDenied: 403|does not have (?!write |read )[\w.]+ (?:access|permission)|is not authorized|"
         r"lacks? the .{1,60}scope|required scope|Access denied for user|ERROR (?!200\d)\d{4} \((?:28000|42000|"
         r"HY000)\)|\bORA-\d{5}|\bSQLSTATE\b|\bNOPERM\b|\bNOAUTH\b|\bWRONGPASS\b|not authorized on \w+|"
-        r"NT_STATUS_ACCESS_DENIED|pull access denied|(?<!/)denied: (?:requested access|permission|access)|"
+        r"NT_STATUS_ACCESS_DENIED|pull access denied|(?<![/\w])denied: (?:requested access|permission|access)|"
         r"requested access to the resource is denied|Error from server|Error response from daemon|"
         r"rpc error: code = PermissionDenied|\bcode = PermissionDenied\b|(?-i:\bERROR:  (?=[a-z]))|"
         r"Username for 'http|could not read Username|could not read Password|Repository not found|Access denied by|"

@@ -72,6 +72,9 @@ def of_network(judge: Judge, finding: Finding) -> Judged:
         target = f"[{host}]:{port}" if port else target  # as it was printed
     beside = _BESIDE.search(finding.line)
     also = tuple(network.shown(name, port) for name in (beside[1] if beside else "", host) if name and port)
+    given = network.from_command(judge.commands, finding.program)[0]
+    if host[:1].isdigit() and port and given and not given[:1].isdigit():
+        also = (network.shown(given, port), *also)  # what was asked for, where its address is printed
     if host:
         also = (*also, host)
     if finding.errno == "EACCES" and judge.platform == "darwin":
@@ -162,7 +165,8 @@ def of_nothing(judge: Judge, finding: Finding) -> Judged:
         return of_network(judge, replace_network(finding, talking))
     git = next((simple for simple in judge.commands if simple.name == "git"), None)
     own = finding.program in ("fatal", "error", "git") and "credential" not in finding.line
-    if git and own and not judge.rules.refuses("write", git.cwd or judge.cwd or "/"):
+    ordinary = finding.errno not in ("EROFS", "EPERM")  # neither is an answer of ordinary permissions
+    if git and own and ordinary and not judge.rules.refuses("write", git.cwd or judge.cwd or "/"):
         reason = "The repository is writable for this session; ordinary permissions in it refuse."
         return none(finding, "permissions", reason)
     if finding.errno == "":

@@ -47,6 +47,7 @@ _BESIDE = (
     re.compile(r"(.+)\.\d{5,}"),  # write-file-atomic of older npm
     re.compile(r"\.(.+)\.(?=\w*[A-Z0-9])\w{6}"),  # rsync
     re.compile(r"(.+)\.o[A-Za-z0-9]{6,7}"),  # patch
+    re.compile(r"\.!\d+!(.+)"),  # sed of BSD
     re.compile(r"(.+\.[A-Za-z]\w*)\.(?=\w*[A-Z])\w{6,8}"),  # mkstemp beside the file
     re.compile(r"(.+)(?:\.lock|\.lck|\.swp|\.part|\.tmp|\.temp|\.new|\.bak|\.orig|\.rej|~)"),
 )
@@ -56,7 +57,8 @@ PLAIN_SUFFIXES = (".lock", ".lck", ".swp", ".part", ".tmp", ".temp", ".new", ".b
 _ANONYMOUS = re.compile(
     r"sed(?=\w*[A-Z0-9])\w{6}|tmp[._-]?[A-Za-z0-9_]{6,10}(?:\.\w+)?|\.?tmp-?[\w-]{6,}|\.goutputstream-\w{6}|"
     r"\.fuse_hidden\w+|pip-[\w-]+|\.nfs\w+|[\w.-]*X{4,}|[0-9a-f]{16,}(?:[.-]\w+)?|\.~tmp~|st(?=\w*[A-Z0-9])\w{6}|"
-    r"cc(?=\w*[A-Z0-9])\w{6}\.\w+|index\.lock|HEAD\.lock|config\.lock|packed-refs\.lock|shallow\.lock"
+    r"cc(?=\w*[A-Z0-9])\w{6}\.\w+|_tmp_\d+_\w{16,}|index\.lock|HEAD\.lock|config\.lock|packed-refs\.lock|"
+    r"shallow\.lock"
 )
 _HASHED = re.compile(
     r"[0-9a-f]{2}|[0-9a-f]{16,}(?:[.-][\w-]+)?|sha\d{1,3}|v\d{1,2}|content-v\d|index-v\d|tmp|_tmp|http(?:-v\d)?"
@@ -142,6 +144,8 @@ def looks_like_path(text: str) -> bool:
 def tidy(path: str) -> str:
     """A printed path without what the sentence put around it."""
     path = path.strip(" \t\r")
+    if path[-2:] in ("\"'", "'\"", "'`", "`'"):
+        path = path[:-2]  # the ends of one quote around another
     while path and path[-1] in ",;:!?":
         path = path[:-1]
     if len(path) > 2 and path[-1] == "." and path[-2] not in "./":
@@ -274,6 +278,8 @@ def system_owned(path: str, home: str, platform: str) -> bool:
     if platform == "darwin":
         # A folder of root's answers EACCES there, which no sandbox does; what answers EPERM is sealed by the system.
         return not inside(path, "/usr/local") and any(inside(path, folder) for folder in _SEALED)
+    if inside(path, "/opt") and path.count("/") > 3:
+        return False  # whose the software unpacked there is differs
     if any(inside(path, folder) for folder in _OWNED_BY_ROOT):
         return True
     if home and path.startswith("/home/"):

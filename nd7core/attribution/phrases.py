@@ -10,13 +10,14 @@ import re
 
 # The system refused, in so many words.
 STRONG = re.compile(
-    r"\b(?:seems?|appears?) to be (?:restricted|blocked|denied|forbidden)\b|"
-    r"\b(?:access|permission|operation|read|write|writ\w+|connection|request|command|call|"
-    r"attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|gets)?\s*(?:denied|refused|blocked|rejected|"
-    r"prohibited|forbidden|not permitted|not allowed|disallowed)\b|\b(?:was|were|is|are|got|been|being|gets|"
-    r"getting|still|came back|comes back)\s+(?:\w+\s+){0,2}?(?:denied|refused|blocked|rejected|prohibited|"
-    r"forbidden|not permitted|not allowed|off[- ]limits|read-only|not writable|not reachable|unreachable|"
-    r"not accessible|inaccessible)\b|\b(?:sandbox|polic(?:y|ies)|kernel|session|seatbelt|landlock|nd7|confinement|"
+    r"\b(?:seems?|appears?) to be (?:restricted|blocked|denied|forbidden)\b|\b(?:access|permission|operation|read|"
+    r"write|writ\w+|connection|request|command|call|attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|"
+    r"gets)?\s*(?:denied|refused|blocked|rejected|prohibited|forbidden|not permitted|not allowed|disallowed)\b|"
+    r"\b(?:is|are) protected (?:in|by|from|here|against)\b|\b(?:is|are|was|were) closed (?:off\b|(?:for|in|"
+    r"to) (?:this|the) se)|\b(?:was|were|is|are|got|been|being|gets|getting|still|came back|"
+    r"comes back)\s+(?:\w+\s+){0,2}?(?:denied|refused|blocked|rejected|prohibited|forbidden|not permitted|"
+    r"not allowed|off[- ]limits|read-only|not writable|not reachable|unreachable|not accessible|inaccessible)\b|"
+    r"\b(?:sandbox|polic(?:y|ies)|kernel|session|environment|seatbelt|landlock|nd7|confinement|"
     r"restrictions?)\b.{0,60}?\b(?:block\w*|den(?:y|ies|ied)|refus\w+|prevent\w*|forb(?:id|ids|ade|idden)|"
     r"prohibit\w*|disallow\w*|reject\w*|doesn.t (?:allow|permit|let)|does not (?:allow|permit|let)|won.t (?:allow|"
     r"let|permit)|would not (?:allow|let)|stopped|restrict\w*|not (?:allowed|permitted))\b|\b(?:block\w*|den(?:ied|"
@@ -37,17 +38,32 @@ STRONG = re.compile(
 # Another language's words for the same; matched as parts of words, since endings vary.
 FOREIGN = re.compile(
     r"verweiger|nicht erlaubt|nicht gestattet|blockiert|keine (?:schreib|lese)?(?:berechtigung|rechte)|"
-    r"schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|pas autorisé|non autorisé|"
-    r"permission refus|lecture seule|accès refus|denegad|bloquead|bloque[óa]\b|no (?:se )?(?:me |nos )?permit|"
-    r"no permitid|no está permitid|sin permiso|permiso|rechazad|negad[oa]|não permitid|sem permissão|recusad|"
-    r"impedi[du]|negat[oa]|bloccat|non consentit|non permess|rifiutat|vietat|geweigerd|geblokkeerd|niet toegestaan|"
-    r"geen toegang|geen rechten|odmow|odmów|zablokow|zabronion|brak (?:dostępu|uprawnień)|niedozwolon|отказ|"
-    r"запре[щт]|заблокир|не разреш|нет прав|не позвол|недоступ|відмовлен|заборон|заблок|nekad|nekas|blockera|"
-    r"inte tillåt|nægtet|blokeret|ikke tillad|avvist|ikke tillatt|nektet|evätty|estet|kielletty|zamítnut|zablokov|"
-    r"nepovolen|odepřen|engellen|reddedil|izin ver|izin yok|拒绝|拒絕|被阻止|阻止了|不允许|不允許|禁止|沙箱|沙盒|"
-    r"无权|無權|没有权限|沒有權限|权限不足|權限不足|受限|サンドボックス|拒否|許可され|権限がな|ブロックされ|"
-    r"制限により|禁止され|거부|차단|권한이 없|샌드박스|허용되지|금지|từ chối|bị chặn|không được phép|ditolak|"
-    r"diblokir|tidak diizinkan|รับการปฏิเสธ|ถูกบล็อก|मना कर|अनुमति नहीं|رفض|محظور|נדח|נחסם",
+    r"schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|pas autorisé|non autorisé|empêch|"
+    r"verhinder|s[oó]lo lectura|somente leitura|sola lettura|alleen[- ]lezen|tylko do odczytu|только для чтения|"
+    r"只读|唯讀|読み取り専用|읽기 전용|permission refus|lecture seule|accès refus|denegad|bloquead|bloque[óa]\b|"
+    r"no (?:se )?(?:me |nos )?permit|no permitid|no está permitid|sin permiso|permiso|rechazad|negad[oa]|"
+    r"não permitid|sem permissão|recusad|impedi[du]|negat[oa]|bloccat|non consentit|non permess|rifiutat|vietat|"
+    r"geweigerd|geblokkeerd|niet toegestaan|geen toegang|geen rechten|odmow|odmów|zablokow|zabronion|"
+    r"brak (?:dostępu|uprawnień)|niedozwolon|отказ|запре[щт]|заблокир|не разреш|нет прав|не позвол|недоступ|"
+    r"відмовлен|заборон|заблок|nekad|nekas|blockera|inte tillåt|nægtet|blokeret|ikke tillad|avvist|ikke tillatt|"
+    r"nektet|evätty|estet|kielletty|zamítnut|zablokov|nepovolen|odepřen|engellen|reddedil|izin ver|izin yok|拒绝|"
+    r"拒絕|被阻止|阻止了|不允许|不允許|禁止|沙箱|沙盒|无权|無權|没有权限|沒有權限|权限不足|權限不足|受限|"
+    r"サンドボックス|拒否|許可され|権限がな|ブロックされ|制限により|禁止され|거부|차단|권한이 없|샌드박스|허용되지|"
+    r"금지|từ chối|bị chặn|không được phép|ditolak|diblokir|tidak diizinkan|รับการปฏิเสธ|ถูกบล็อก|मना कर|"
+    r"अनुमति नहीं|رفض|محظور|נדח|נחסם",
+    re.IGNORECASE,
+)
+# An inability without a word of why: enough where what it names is outside.
+FOREIGN_UNABLE = re.compile(
+    r"n.ai pas pu|(?:est|était) impossible d|ne (?:peux|pouvais) pas|\bkonnten? \b.{0,80}\bnicht\b|"
+    r"\bkann\b.{0,80}\bnicht\b|no (?:he|hemos) podido|no pud[eio]|no puedo|não (?:consegui|pude|posso)|"
+    r"non (?:ho potuto|posso|riesco)|\bkon\b.{0,80}\bniet\b|nie (?:mogę|mogłem|udało)|не удалось|не могу|не смог|"
+    r"无法|無法|できません|できな|られません|수 없",
+    re.IGNORECASE,
+)
+FOREIGN_OTHERWISE = re.compile(
+    r"existe|existiert|gefunden|trouv|encontr|esiste|trovat|bestaat|gevonden|istnieje|znale|существу|найд|найти|"
+    r"不存在|找不到|存在し|見つか|없습니다|없어|syntax|compil|超时|タイムアウト",
     re.IGNORECASE,
 )
 FOREIGN_FALSE = re.compile(
@@ -107,12 +123,13 @@ REMOTE = re.compile(
     r"cluster|bucket|provider|service|app|browser|linter|compiler|type checker|reviewer)|aws|s3|npm|pypi|azure|gcp|"
     r"google|slack|jira|cloudflare|kubernetes|postgres\w*|mysql|redis)\b|\b(?:git(?:hub|lab)|bitbucket|"
     r"the (?:remote|server|registry|api|upstream|proxy|database|cluster|bucket|provider|reviewer|website|site)|aws|"
-    r"s3|npm|pypi)(?: server| registry| api)? (?:\w+ )?(?:rejected|refused|denied|blocked|returned|responded|"
-    r"answered|says|said|requires)\b|\b(?:401|403|407|429)\b|\btokens?\b|\bcredentials? (?:are|is|were|"
-    r"was) (?:invalid|expired|wrong)|\bscope\b|\bbranch protection|\bprotected branch|\bpublickey|\bpublic key|"
-    r"\bauthenticat\w+|\bunauthori[sz]ed|\blog(?:ged)? ?in\b|\bIAM\b|\bconnection refused|\bconnection was refused|"
-    r"\brefused (?:the )?connections?|\bECONNREFUSED|\bnothing (?:is )?listening|\brate limit|\bfirewall\b|"
-    r"\bCORS\b|\bAccessDenied\b|\bfor (?:table|relation|role|user)\b",
+    r"s3|npm|pypi)(?: server| registry| api)? (?:\w+ )?(?:rejected|refused|denied|blocked|return(?:s|ed)|"
+    r"respond(?:s|ed)|answer(?:s|ed)|says|said|requires)\b|\b(?:401|403|407|429)\b|\btokens?\b|"
+    r"\bcredentials? (?:are|is|were|was) (?:invalid|expired|wrong)|\bscope\b|\bbranch protection|"
+    r"\bprotected branch|\bpublickey|\bpublic key|\bauthenticat\w+|\bunauthori[sz]ed|\blog(?:ged)? ?in\b|\bIAM\b|"
+    r"\bconnection refused|\bconnection was refused|\brefused (?:the )?connections?|\bECONNREFUSED|"
+    r"\bnothing (?:is )?listening|\brate limit|\bfirewall\b|\bCORS\b|\bAccessDenied\b|"
+    r"\bfor (?:the )?(?:[\w-]+ )?(?:table|relation|role|user)\b|\bCI\b|\b(?:the|a) runner\b",
     re.IGNORECASE,
 )
 PROGRAM = re.compile(
@@ -179,7 +196,10 @@ PORT_HOST = re.compile(
     r"(?<![\w/.])(?P<host3>\d{1,3}(?:\.\d{1,3}){3}|localhost|[A-Za-z][\w-]*(?:\.[\w-]+)+"
     r"|\[[0-9a-f:]+\]):(?P<port3>\d{2,5})\b"
 )
-PORT = re.compile(r"\bport\s+(\d{1,5})\b|(?:端口|ポート|포트)\s?(\d{1,5})|(?<!\w):(\d{4,5})\b", re.IGNORECASE)
+PORT = re.compile(
+    r"\bport\s+(\d{1,5})\b|\b(?:tcp|udp):(\d{1,5})\b|(?:端口|ポート|포트)\s?(\d{1,5})|(?<!\w):(\d{4,5})\b",
+    re.IGNORECASE,
+)
 HOSTNAME = re.compile(
     r"(?<![\w/.@~-])((?:[A-Za-z0-9-]+\.)+(?:com|org|net|io|dev|internal|local|example|invalid|test|sh|ai|app|co|cloud"
     r"|edu|de|fr|uk))\b(?![/\w])"

@@ -11,17 +11,18 @@ from collections.abc import Iterator, Sequence
 
 from nd7core.attribution import forms, markers, nearby, others, paths
 from nd7core.attribution.content import Content
-from nd7core.attribution.cutting import KEY_PATH
+from nd7core.attribution.cutting import KEY_PATH, START, cut
 from nd7core.attribution.finding import Finding, Told
 from nd7core.attribution.gate import Gate, words
 from nd7core.attribution.guess import guessed
 from nd7core.attribution.judge import Judge
 
 _SENTENCE = re.compile(
-    r"\b(?:is not|isn.t|not|un) ?writ(?:e)?able\b|\bno write (?:access|permission)|\b(?:don.t|do not|does not|"
-    r"doesn.t) have write permission|\binsufficient permission for|\bgrant write permission|\b(?:fail\w*|unable|"
-    r"cannot|could ?n[o']t|couldn’t|can.t|could not|error)\b.{0,80}?\b(?:creat\w*|writ\w*|open\w*|mak(?:e|ing)|"
-    r"sav\w*|lock\w*|remov\w*|delet\w*|updat\w*|access\w*|renam\w*|stor\w*)\b",
+    r"\b(?:is not|isn.t|not|un) ?(?:a )?writ(?:e)?able\b|\bno writable\b|\bno write (?:access|permission)|"
+    r"\b(?:don.t|do not|does not|doesn.t) have write permission|\binsufficient permission for|"
+    r"\bgrant write permission|\b(?:fail\w*|unable|cannot|could ?n[o']t|couldn’t|can.t|could not|"
+    r"error)\b.{0,80}?\b(?:creat\w*|writ\w*|open\w*|mak(?:e|ing)|sav\w*|lock\w*|remov\w*|delet\w*|updat\w*|"
+    r"access\w*|renam\w*|stor\w*)\b",
     re.IGNORECASE,
 )
 _NO_PATH = re.compile(
@@ -46,6 +47,7 @@ _RELATIVE = re.compile(r"\.?[\w-]+(?:/[\w.-]+)+")
 _READ = re.compile(r"\b(?:read|load|open file|open)\b", re.IGNORECASE)
 
 
+_LOGS = re.compile(r"^npm \S+ Log files were not written")
 _POSSIBLE = words(
     "writ unable could_not couldn couldn’t can't can’t cannot fail error readonly_database disk_i/o e212 "
     "connect_to permission_for"
@@ -106,6 +108,8 @@ def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     near = " ".join(lines[index : index + 3])[:3000]
     if _OTHER_CAUSE.search(near) or content_other(line):
         return None
+    if _LOGS.search(line) and any("npm" in above and " path " in above for above in lines[max(0, index - 12) : index]):
+        return None  # npm could not keep its log of a failure that it has told
     if any(markers.find(below) for below in lines[index : index + 4]):
         return None  # the error itself is told, and has been judged
     program = forms.program_of(line)
@@ -144,6 +148,8 @@ def _paths(lines: Sequence[str], index: int) -> tuple[str, ...]:
     line = lines[index]
     found = [text for _, _, text in paths.quoted(line) if paths.looks_like_path(text)]
     found = found or list(nearby.lonely(line))
+    if found and len(line) < 1000:
+        found += [cut(line[match.start() :]) for match in START.finditer(line) if found[0] not in line[match.start() :]]
     if not found and line.rstrip().endswith((":", ".")):
         for below in lines[index + 1 : index + 3]:
             keyed = KEY_PATH.search(below)

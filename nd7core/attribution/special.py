@@ -57,7 +57,7 @@ SPECIALS = (
         re.compile(
             r"sandbox_apply|sandbox_init|sandbox-exec:|setting up uid map|cannot clone: |re-exec process to join|"
             r"user namespace|new namespace|namespace sandbox|CLONE_NEW|newuidmap|newgidmap|uid_map|"
-            r"failed to sandbox|bwrap: ",
+            r"failed to sandbox|bwrap: |\bclone3?(?:\(\))?: |\bcloning \w+ process\b",
             re.IGNORECASE,
         ),
         "other",
@@ -103,10 +103,14 @@ WORDS = words(
     "privil fusermount cannot_set sandbox_blocked io·uring ·key keyctl userfaultfd fork tty_pgrp process_group "
     "tcset shmget semget msgget shmat setuid owned_by_uid no_new no·new sandbox uid namespace unshare nsenter "
     "setns pivot·root rootlesskit bwrap ptrace process·vm perf· task·for attach kill signal mach- bootstrap· "
-    "seckeychain lsopenurls cfmessage clone·new zygote newgid cannot_clone re-exec"
+    "seckeychain lsopenurls cfmessage clone cloning zygote newgid re-exec"
 )
 # Set-uid programs of macOS, which no sandboxed process can start.
-MAC_SETUID = names("ps top sudo su login newgrp quota crontab at traceroute passwd")
+MAC_SETUID = {
+    "ps": "/bin/ps",
+    **{name: f"/usr/bin/{name}" for name in names("top sudo su login newgrp quota crontab at passwd")},
+    "traceroute": "/usr/sbin/traceroute",
+}
 _PID = re.compile(r"(?:\bpid |\bprocess |\()(\d{1,8})\b")
 _ANY_PID = re.compile(r"\b(\d{2,8})\b")
 

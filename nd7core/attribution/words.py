@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from nd7core.attribution import network, paths, phrases
+from nd7core.attribution import network, paths, phrases, special
 from nd7core.attribution.failure import Failure
 from nd7core.attribution.finding import names
 from nd7core.attribution.rules import Rules, home_of, of_context
@@ -93,6 +93,14 @@ def _could_not(sentence: str) -> re.Match[str] | None:
     return match if _address(sentence)[1] and phrases.NET.search(sentence) else None
 
 
+def _foreign_unable(sentence: str) -> re.Match[str] | None:
+    """The same in another language, where it names a place that is absolute."""
+    match = phrases.FOREIGN_UNABLE.search(sentence)
+    if match is None or phrases.FOREIGN_OTHERWISE.search(sentence):
+        return None
+    return match if any(target.startswith(("/", "~")) for target in _targets(sentence)) else None
+
+
 _READ_ONLY = re.compile(r"read-?only", re.IGNORECASE)
 _PATHS = re.compile(r"(?:~|\.{0,2})/[^\s`'\"]+")
 
@@ -102,7 +110,7 @@ def _reports(sentence: str) -> int:
     if phrases.QUOTE_LINE.match(sentence) or phrases.QUESTION.search(sentence):
         return -1
     strong = phrases.STRONG.search(sentence) or _could_not(sentence)
-    foreign = None if sentence.isascii() and strong else phrases.FOREIGN.search(sentence)
+    foreign = None if sentence.isascii() and strong else (phrases.FOREIGN.search(sentence) or _foreign_unable(sentence))
     match = strong or foreign
     if match is None:
         return -1
@@ -187,9 +195,9 @@ def explain_words(failure: Failure) -> list[Verdict]:
 
 
 _MIGHT = names(
-    "could can't cannot unable able can’t "
+    "could can't cannot pud puedo pode posso potuto konnt kann kon pas consegu mog uda unable able can’t "
     "den refus block permi allow prohib forb reject prevent reach access read-only "
-    "eacces erofs sandbox writable policy stop restrict verweig nicht bloqu bloc neg "
+    "eacces eperm erofs sandbox protected closed writable policy stop restrict verweig nicht bloqu bloc neg "
     "geweig geblok toegest odmow zablok nekad nekt evatty estet engel redded izin "
     "ditolak diblokir consent rifiut interdit autoris rechaz recus limits "
 )
@@ -232,6 +240,9 @@ def _verdict(sentence: str, near: list[str], failure: Failure, rules: Rules, hom
             "The policy lets that out." if allowed else "",
         )
     operation = _operation(sentence)
+    nested = special.of_line(sentence) if not said else None
+    if nested:
+        return _made(nested.operation, "", (), "cannot-grant", "", line, "")
     if not said:
         return _made(operation, "", (), "grant" if operation == "write" else "cannot-grant", "", line, "")
     return _about_path(said, operation, failure, rules, home, line)
