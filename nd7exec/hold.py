@@ -208,7 +208,7 @@ class Host:
         self.relay.viewers.append(client)
         before = size_of(self.relay.master)
         self.resized(client)
-        if before == client.size and self.relay.replay.alternate:
+        if before == client.size and (self.relay.replay.alternate or not self.relay.replay.whole):
             # The kernel tells a program of a new size only; one that is a line smaller for a moment makes it redraw.
             set_size(self.relay.master, (max(1, before[0] - 1), *before[1:]))
             self.loop.later(NUDGE_SECONDS, lambda: self.resized(client))

@@ -84,13 +84,21 @@ class Replay:
 
     def tail(self) -> bytes:
         """The output since the screen was last cleared, or the last of it, from the start of a line."""
+        return self._since()[0]
+
+    @property
+    def whole(self) -> bool:
+        """Whether the tail begins where the screen was empty; else only the program itself can draw all of it again."""
+        return self._since()[1]
+
+    def _since(self) -> tuple[bytes, bool]:
         tail = bytes(self._tail[-self._most :])
         starts = [found.start() for found in CLEARED.finditer(tail)]
         if starts:
-            return tail[starts[-1] :]
+            return tail[starts[-1] :], True
         if self._cut or len(self._tail) > self._most:
-            return tail[tail.find(b"\n") + 1 :]
-        return tail
+            return tail[tail.find(b"\n") + 1 :], False
+        return tail, True
 
     def enter(self) -> bytes:
         """What a fresh terminal is sent: cleared, the tail, then the modes as they are now."""

@@ -41,6 +41,12 @@ def test_the_tail_starts_where_the_screen_was_cleared_last():
     assert fed(b"one\ntwo\nthree", most=8).tail() == b"three"
 
 
+def test_it_knows_whether_the_tail_is_the_whole_screen():
+    assert fed(b"one\ntwo\n").whole
+    assert not fed(b"one\ntwo\nthree", most=8).whole
+    assert fed(b"x" * 50 + b"\x1b[2Jnew", most=20).whole
+
+
 def test_a_reset_forgets_everything():
     replay = fed(b"\x1b[?1049h\x1b[?1000h\x1b[>1u\x1bc")
     assert replay.leave() == b"\x1b[0m"
