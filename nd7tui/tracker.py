@@ -9,18 +9,22 @@ from dataclasses import replace
 from typing import Any
 
 from nd7core.attribution import FileLook, platform_named
-from nd7core.attribution.verdict import Source
+from nd7core.attribution.verdict import Source, Verdict
 from nd7core.audit.frame import Damage, Frame
 from nd7core.audit.tail import FileFollower
 from nd7core.denials import Denial, Denials
 from nd7core.events import AgentWords, Note, SessionEvent, ToolEvent
 from nd7core.pairing import Pairing
 from nd7core.record import Record
+from nd7core.text import mask
 from nd7tui.look import Activity
 from nd7tui.model import COMMAND_LIMIT, OUTPUT_LIMIT, Row
 
 # How Claude Code names the ends of a session.
 ENDED = {"prompt_input_exit": "at its prompt", "other": "", "logout": "by a logout", "clear": "by /clear"}
+
+
+MASK_LIMIT = 200_000  # of a longer output only what is shown is looked through for secrets
 
 
 class Track:
@@ -159,14 +163,14 @@ class Track:
         elif kind in ("prompt", "UserPromptSubmit"):
             self.activity, self.waits_for = "working", ""
         elif kind == "PermissionRequest":
-            self.activity, self.waits_for = "waiting", self._pairing.waiting[:80] or "an answer"
+            self.activity, self.waits_for = "waiting", mask(self._pairing.waiting)[:80] or "an answer"
         elif kind == "Notification":
             if _raw(note).get("notification_type") == "idle_prompt" or note.text.endswith("waiting for your input"):
                 self.activity, self.waits_for = "idle", ""
             else:
-                self.activity, self.waits_for = "waiting", note.text[:80] or "an answer"
+                self.activity, self.waits_for = "waiting", mask(note.text)[:80] or "an answer"
         elif kind in ("StopFailure", "turn_end"):
-            self.activity, self.waits_for = "idle", note.text[:80]
+            self.activity, self.waits_for = "idle", mask(note.text)[:80]
         elif kind == "session_end":
             self.activity, self.waits_for = "ended", ENDED.get(note.text, note.text[:80])
         elif kind == "gap":
@@ -187,16 +191,19 @@ class Track:
         else:
             command, output, exit_code, cwd = denial.command, event.output, event.exit_code, event.cwd
             agent_id, note, revision = event.agent_id, event.note, event.revision
-        output, cut = excerpt(output, denial.verdict.line)
+        verdict = unsecret(denial.verdict)
+        # Before the cut, which could part a key from the line that says what it is; but not of megabytes.
+        output, cut = excerpt(mask(output) if len(output) <= MASK_LIMIT else output, verdict.line)
+        output = mask(output) if sum(cut) else output
         row = Row(
             id=denial.id,
             ts=denial.last_ts,
             first_ts=denial.ts,
             session_id=self.session_id,
             tool="" if isinstance(event, AgentWords) else denial.tool,
-            command=command[:COMMAND_LIMIT],
+            command=mask(command[: 2 * COMMAND_LIMIT])[:COMMAND_LIMIT],
             output=output,
-            verdict=denial.verdict,
+            verdict=verdict,
             state=denial.state,
             count=denial.count,
             nd7_session=denial.nd7_session if denial.nd7_session is not None else self.nd7_session,
@@ -205,7 +212,7 @@ class Track:
             revision=revision,
             cut=cut,
             agent_id=agent_id,
-            note=note[:400],
+            note=mask(note[:400]),
             tied_to=denial.tied_to,
         )
         known = self._shown.get(row.id)
@@ -214,6 +221,16 @@ class Track:
         self.counts[row.source] += 1
         self._shown[row.id] = row
         return row
+
+
+def unsecret(verdict: Verdict) -> Verdict:
+    """A verdict whose sentences are fit for the screen; its paths stay, because keys act on them."""
+    return replace(
+        verdict,
+        line=mask(verdict.line),
+        reason=mask(verdict.reason),
+        contradiction=mask(verdict.contradiction),
+    )
 
 
 def excerpt(output: str, line: str) -> tuple[str, tuple[int, int]]:

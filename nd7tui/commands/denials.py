@@ -130,11 +130,11 @@ def read(where: Places, session_id: str, record: Record | None) -> tuple[Denials
 
 def shown(row: Denial) -> str:
     """One row for a person."""
-    from nd7core.text import safe, safe_path
+    from nd7core.text import mask, safe, safe_path
 
     verdict = row.verdict
     when = time.strftime("%m-%d %H:%M:%S", time.localtime(min(max(row.ts, 0), 2**62) / 1e9))
-    what = safe_path(verdict.target) if verdict.target else safe(row.command or verdict.line, 120)
+    what = safe_path(verdict.target) if verdict.target else safe(mask((row.command or verdict.line)[:2000]), 120)
     count = f"  x{row.count}" if row.count > 1 else ""
     remedy = f"nd7 allow {safe_path(verdict.grant)}" if verdict.remedy == "grant" and verdict.grant else verdict.remedy
     source = verdict.source if row.denied else f"none ({verdict.owner or 'program'})"

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from nd7core.errors import Nd7Error
-from nd7core.text import safe
+from nd7core.text import mask, safe
 from nd7tui import keys, look
 from nd7tui.detail import nothing
 from nd7tui.line import Line, fit, indented, wrap
@@ -257,7 +257,7 @@ class History(Page):
             right.put(state, state_role).gap().put(named, state_role, cells=9)
         right.put(safe(f"×{entry.count}" if entry.count > 1 else ""), "dim", cells=5)
         room = max(width - line.cells - right.cells, 6)
-        shown = look.short_path(entry.target, self.dash.places.home) or " ".join(entry.command.split())
+        shown = look.short_path(entry.target, self.dash.places.home) or mask(" ".join(entry.command.split()))
         return line.put(fit(safe(shown), room, "middle"), "path" if entry.target else "dim", cells=room).join(right)
 
     def _target_line(self, place: int, width: int) -> Line:
@@ -322,9 +322,9 @@ class History(Page):
             for at, part in enumerate(wrap(safe(text, 2000), inner, lines) if text.strip() else ()):
                 found.append(Line().gap().put(safe(name if not at else ""), "dim", cells=11).put(part, role))
 
-        fact("command", entry.command)
-        fact("came back", entry.line, "mark")
-        fact("why", entry.reason)
+        fact("command", mask(entry.command))
+        fact("came back", mask(entry.line), "mark")
+        fact("why", mask(entry.reason))
         if entry.source != "none":
             fact("evidence", f"{entry.evidence}: {look.EVIDENCE_MEANS.get(entry.evidence, '')}", "dim")
         where = look.short_path(entry.project, self.dash.places.home)

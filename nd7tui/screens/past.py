@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.message import Message
 
-from nd7core.text import safe
+from nd7core.text import mask, safe
 from nd7tui import keys, look
 from nd7tui.detail import mark, nothing
 from nd7tui.line import Line, fit, wrap
@@ -104,7 +104,7 @@ class Past(Page):
         found = [line]
         if rest.strip():
             lines = rest.rstrip("\n").split("\n")
-            at = mark(rest, self.entry.line)
+            at = mark(rest, mask(self.entry.line))
             middle = at if at is not None else len(lines) - 1
             for number in range(max(0, middle - 2), min(len(lines), middle + 3)):
                 for part in wrap(safe(lines[number], 1000), width - 28, 3):
@@ -121,7 +121,12 @@ class Past(Page):
 
 
 def describe(frame: Frame) -> tuple[str, str]:
-    """What a frame says on one line, and what came back; hostile, both."""
+    """What a frame says on one line, and what came back; hostile, both, with secrets masked."""
+    what, back = _described(frame)
+    return mask(what[:100_000]), mask(back)
+
+
+def _described(frame: Frame) -> tuple[str, str]:
     body = frame.body
 
     def text(key: str) -> str:
