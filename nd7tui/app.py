@@ -22,7 +22,7 @@ from nd7tui import keys, theme
 from nd7tui.crash import Mortal
 from nd7tui.line import LastFilter
 from nd7tui.messages import Arrived, Finished, OutlookReady, StoreChanged
-from nd7tui.model import Deed, Row
+from nd7tui.model import Batch, Row
 from nd7tui.outside import Outside
 from nd7tui.screens.curtain import Curtain
 from nd7tui.screens.page import Page
@@ -31,6 +31,7 @@ from nd7tui.store import Store
 if TYPE_CHECKING:
     from nd7tui.deeds import Done, Wish
     from nd7tui.ingest import Ingest
+    from nd7tui.notices import Notices, Wanted
     from nd7tui.outlook import Outlook
 
 SAID_SECONDS = 8.0
@@ -46,6 +47,7 @@ class Dashboard(Outside, Mortal):
         read_only: nothing outside the dashboard is changed.
         now: the clock, in nanoseconds since the epoch.
         follow: read sessions and logs; off where a test fills the store itself.
+        wanted: how to tell a person who looks elsewhere; not at all where None.
     """
 
     TITLE = "nd7"
@@ -63,6 +65,7 @@ class Dashboard(Outside, Mortal):
         theme_name: str = theme.DARK.name,
         now: Callable[[], int] = time.time_ns,
         follow: bool = True,
+        wanted: Wanted | None = None,
     ) -> None:
         super().__init__()
         self.places = places
@@ -78,6 +81,8 @@ class Dashboard(Outside, Mortal):
         self._follow = follow
         self._last_filter = LastFilter(self._leaked)
         self._outlooks: dict[tuple[str, str, int], Outlook] = {}
+        self._wanted = wanted
+        self._notices: Notices | None = None
         self._ingest: Ingest | None = None
         self._thread: threading.Thread | None = None
         for palette in theme.PALETTES.values():
@@ -103,12 +108,16 @@ class Dashboard(Outside, Mortal):
         except Nd7Error as error:
             self.say(error.message + (f"; {error.hint}" if error.hint else ""), "bad")
         else:
-            if keymap:
-                self.set_keymap(keymap)
-                self.caps = keys.caps(keymap)
+            self.use_keymap(keymap)
         if self._follow:
             self._thread = threading.Thread(target=self._read, name="nd7-ingest", daemon=True)
             self._thread.start()
+
+    def use_keymap(self, keymap: dict[str, str]) -> None:
+        """Take the person's own keys, for what is pressed and for what is printed."""
+        self.set_keymap(keymap)
+        self.caps = keys.caps(keymap)
+        self._redraw()
 
     def _read(self) -> None:
         """The ingest thread: its imports, too, happen here and not before the first paint."""
@@ -130,8 +139,21 @@ class Dashboard(Outside, Mortal):
 
     def on_arrived(self, message: Arrived) -> None:
         if self._ingest is not None:
-            fresh = self.store.take(self._ingest.take(), self.now())
-            self.changed(len(fresh))
+            self.arrived(self._ingest.take())
+
+    def arrived(self, batch: Batch) -> None:
+        """Take a batch into the store, mark what is new, and tell the screen."""
+        store = self.store
+        old = store.caught_up
+        fresh = store.take(batch, self.now())
+        if old:  # what was there at the start is no news
+            if self._notices is None:
+                from nd7tui.notices import Notices, Wanted
+
+                self._notices = Notices(self._wanted or Wanted(), self.bell, self.environ)
+            for notice in self._notices.look(store.sessions.values(), fresh, store.session_of, self.now()):
+                store.unseen.add(notice.session.key)
+        self.changed(len(fresh))
 
     def changed(self, fresh: int = 0) -> None:
         """Tell the screen that is up that the store has changed."""
@@ -267,13 +289,9 @@ class Dashboard(Outside, Mortal):
 
             self.push_screen(ask(self, done.wish, done.asks))
             return
-        self.did(done.deed)
+        self.store.did(done.deed)
         self.say(("" if done.ok else "not done: ") + done.said, "good" if done.ok else "bad")
         self.changed()
-
-    def did(self, deed: Deed) -> None:
-        """Note what nd7 did."""
-        self.store.did(deed)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         if event.state is WorkerState.ERROR:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,7 @@ class Key:
     changes: bool = False
 
 
+_KEY = re.compile(r"[a-z0-9_+]{1,40}|[!-+\--~]")
 STREAM = ("dashboard",)
 TABLE: tuple[Key, ...] = (
     Key("grant", "g", "g", "grant", "grant what the detail says, to this session's next commands, at once",
@@ -137,6 +139,9 @@ def read_keymap(path: str) -> dict[str, str]:
         words = [value] if isinstance(value, str) else value
         if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
             raise Nd7Error(f"{path}: {name} takes a key or a list of keys", hint='as in grant = "a"', exit_code=2)
+        for word in words:
+            if _KEY.fullmatch(word) is None:
+                raise Nd7Error(f"{path}: {name}: {word!r} is no key", hint="as in a, G, f2, ctrl+g, slash", exit_code=2)
         found[name] = ",".join(words)
     seen: dict[str, str] = {}
     for key in TABLE:

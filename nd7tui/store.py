@@ -31,6 +31,7 @@ class Store:
         version: grows with every change of what is in view; widgets compare it.
         hidden: sources that are switched off with 1-4.
         only: key of the session whose rows alone are shown, or "".
+        unseen: keys of sessions with something new that has not been looked at.
         new: how many rows in view have come since following was paused, or None while it follows.
     """
 
@@ -45,6 +46,7 @@ class Store:
         self.filter = Filter()
         self.paused = False
         self.new = 0
+        self.unseen: set[str] = set()
         self.dropped = 0
         self.caught_up = False
         self.version = 0

@@ -247,11 +247,20 @@ class Main(Page):
                 store.refilter()
                 self.stream.reload()
             self._look()
+        self._seen()
         self.detail.redraw(top=True)
         self.redraw_bars()
         if self._resting is not None:
             self._resting.stop()
         self._resting = self.set_timer(REST, self._rested)
+
+    def _seen(self) -> None:
+        """What is selected has been looked at."""
+        row = self.row
+        keys_ = {self.session_list.key} | ({self.dash.store.key_of(row)} if row is not None else set())
+        if keys_ & self.dash.store.unseen:
+            self.dash.store.unseen -= keys_
+            self.session_list.refresh()
 
     def _rested(self) -> None:
         row = self.row

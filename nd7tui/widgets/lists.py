@@ -54,7 +54,7 @@ class SessionList:
             line = Line("text").put(safe("all sessions"), cells=max(width - COUNTS, 8))
             return line.join(counts_line(self._store.totals()))
         session = self._all()[place - 1]
-        return session_line(session, width, self._now())
+        return session_line(session, width, self._now(), unseen=session.key in self._store.unseen)
 
     def empty(self, width: int) -> list[Line]:
         """See `Source`."""
@@ -73,8 +73,11 @@ def counts_line(counts: Mapping[Source, int]) -> Line:
     return line
 
 
-def session_line(session: SessionRow, width: int, now: int) -> Line:
-    """One session: what it does, its name, how long, and what was refused in it."""
+def session_line(session: SessionRow, width: int, now: int, *, unseen: bool = False) -> Line:
+    """One session: what it does, its name, how long, and what was refused in it.
+
+    "!" marks one that something is wrong with, "•" one with news that nobody has looked at.
+    """
     glyph, word, role = look.ACTIVITY[session.activity]
     wide = width >= 64
     line = Line("text" if session.live else "dim").put(glyph, role).gap()
@@ -83,7 +86,8 @@ def session_line(session: SessionRow, width: int, now: int) -> Line:
         state += f" {session.waits_for}" if session.activity == "ended" else f" for {session.waits_for}"
     since = look.age(session.changed or session.started, now)
     right = Line("dim").gap().put(safe(state), role, cells=30 if wide else 8).gap().put(since, "dim", cells=4)
-    right.put(safe("!" if session.problem or session.gaps or session.canary == "dark" else ""), "bad", cells=2)
+    wrong = bool(session.problem or session.gaps or session.canary == "dark")
+    right.put(safe("!" if wrong else "•" if unseen else ""), "bad" if wrong else "accent", cells=2)
     right.join(counts_line(session.counts))
     name = width - line.cells - right.cells
     if wide:

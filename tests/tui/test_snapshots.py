@@ -13,43 +13,19 @@ from pathlib import Path
 import pytest
 import tui_rows
 from textual.pilot import Pilot
-from tui_screen import picture
+from tui_screen import HERE, Still, picture
 
-from nd7core.paths import Places, places_of
+from nd7core.paths import Places
 from nd7core.survey import Survey
 from nd7tui import theme
 from nd7tui.app import Dashboard
 from nd7tui.ladder import Rung
-from nd7tui.messages import Peeked
-from nd7tui.model import Batch, Deed, Row, SessionRow
+from nd7tui.model import Batch, Deed
 from nd7tui.screens.ask import Ask
-from nd7tui.screens.dashboard import Main
 from nd7tui.screens.launch import Launch
 from nd7tui.screens.wider import Wider
 
 SNAPSHOTS = Path(__file__).with_name("snapshots")
-HERE = places_of(tui_rows.HOME)
-
-
-class Still(Dashboard):
-    """A dashboard in which nothing moves and nothing is looked up."""
-
-    def __init__(self, theme_name: str = "nd7-dark") -> None:
-        super().__init__(HERE, environ={}, follow=False, now=lambda: tui_rows.NOW, theme_name=theme_name)
-
-    def get_default_screen(self) -> Main:
-        return Main()
-
-    def begin(self) -> None:
-        """Nothing is read."""
-
-    def work_out(self, row: Row) -> None:
-        """Nothing is looked up."""
-
-    def peek(self, session: SessionRow) -> None:
-        """A screen that never changes."""
-        lines = ["❯ make it work", "", "● Bash(npm run dev)", "  ⎿  Waiting for permission…", "", "❯ 1. Yes", "  2. No"]
-        self.screen.post_message(Peeked(session.key, lines))
 
 
 class StillWider(Wider):
