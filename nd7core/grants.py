@@ -80,7 +80,18 @@ class Change:
         """When it takes effect, with the command that restarts the agent."""
         if self.command.startswith("nd7 deny"):
             return WHEN_BACK + "."
+        if self.record.program and not self.record.agent:
+            return self._for_a_program()
         return f"{WHEN}: {resume_command(self.record)}"
+
+    def _for_a_program(self) -> str:
+        """When it takes effect for what no adapter knows: whatever that starts itself keeps the floor."""
+        name = safe_path(os.path.basename(self.record.program[0]), 60)
+        keeps = f"nd7 knows no agent {name}: what it runs keeps the rules it started with"
+        if any(grant.path == self.path and grant.scope == "project" for grant in self.record.grants):
+            return f"{keeps}; the next start has it: {resume_command(self.record)}"
+        line = command_line("allow", self.record.pid, self.path, Grant(self.path, "project"))
+        return f"{keeps}. `{line}` is for its next start: {resume_command(self.record)}"
 
 
 def resume_command(record: Record) -> str:
@@ -201,6 +212,10 @@ def allow(
             raise GrantError(f"{safe_path(target)}: {error.strerror}") from None
         status = None
         if not os.path.isdir(os.path.dirname(target)):
+            record = sessions.load(places, pid).record
+            refusal = check(record, target) if record is not None else None
+            if refusal is not None and not refusal.force_helps:
+                raise GrantError(refusal.reason) from None  # a folder for it would change nothing
             raise GrantError(
                 f"{safe_path(target)}: its folder does not exist",
                 hint="a path that does not exist can be granted where its folder does",
@@ -234,7 +249,7 @@ def allow(
             created = _make(target, make or _kind_of_name(target, path))
         return replace(record, grants=(*others, grant))
 
-    record = sessions.update(places, pid, change, now=now)
+    changed = sessions.update(places, pid, change, now=now)
     notes = []
     if status is not None and not stat.S_ISDIR(status.st_mode):
         notes.append("It is a file: a program that replaces it instead of writing into it needs its folder.")
@@ -243,13 +258,13 @@ def allow(
     if placed:
         notes.append(f"Made empty, so that it can be kept shut: {', '.join(map(safe_path, placed))}.")
     return Change(
-        record,
+        changed,
         target,
         already,
         command_line("allow", pid, target, grant, force=force),
         " ".join(notes),
         created,
-        tuple(dangers(target, home=record.home)),
+        tuple(dangers(target, home=changed.home)),
     )
 
 

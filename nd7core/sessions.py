@@ -26,6 +26,7 @@ RECORD = "record.json"
 POLICY = "policy.sb"
 _LOCK = ".lock"
 _LOCK_WAIT = 15.0
+_START = "start one in a project: nd7 run claude"
 """Seconds to wait for another writer; it holds the lock for a few milliseconds."""
 
 
@@ -165,7 +166,7 @@ def load(places: Places, pid: int) -> Session:
     return session
 
 
-def _unreachable(places: Places, otherwise: str) -> SessionError:
+def _unreachable(places: Places, otherwise: str, hint: str = "`nd7 sessions` lists those that run") -> SessionError:
     """Why no session is to be seen: from inside one, `~/.nd7` cannot be read, by design."""
     try:
         os.close(os.open(places.nd7, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
@@ -177,7 +178,7 @@ def _unreachable(places: Places, otherwise: str) -> SessionError:
             f"{safe_path(places.nd7)} cannot be read from inside a confined session",
             hint="a session can never widen itself: ask the person to run this in a terminal of their own",
         )
-    return SessionError(otherwise, hint="`nd7 sessions` lists those that run")
+    return SessionError(otherwise, hint=hint)
 
 
 def complain_if_hidden(places: Places) -> None:
@@ -377,11 +378,11 @@ def choose(places: Places, wanted: str | None = None, *, cwd: str = "") -> Sessi
         if named:
             raise _several(named, f"several sessions are called {shown}")
         if not running:
-            raise _unreachable(places, f"there is no session {shown}; none is running")
+            raise _unreachable(places, f"there is no session {shown}; none is running", _START)
         raise _several(running, f"there is no session {shown}")
     if not running:
         broken = next((session.problem for session in every if session.problem and not session.pid), "")
-        raise _unreachable(places, broken or "no session is running")
+        raise _unreachable(places, broken or "no session is running", _START)
     if len(running) == 1:
         return running[0]
     around = [s for s in running if s.record and cwd and within(cwd, s.record.project)]

@@ -140,11 +140,11 @@ def about_path(
         advice = "cannot be granted: a grant opens writing, and what cannot be read stays so for every session"
     else:
         target = path if seen is None or seen.exists or os.path.isdir(os.path.dirname(path)) else ""
-        refusal = grants.check(record, target) if target else None
-        if not target:
-            advice = "its folder does not exist; grant the nearest folder that does"
-        elif refusal is not None and not refusal.force_helps:
+        refusal = grants.check(record, path)
+        if refusal is not None and not refusal.force_helps:
             advice = f"cannot be granted: {refusal.reason}"
+        elif not target:
+            advice = "its folder does not exist; grant the nearest folder that does"
         elif permitted is False:
             advice = "a grant would not be enough: ordinary permissions refuse it, too"
         else:

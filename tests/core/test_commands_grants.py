@@ -86,6 +86,7 @@ def test_allow_says_what_changed_and_when(places: Places, session: int, nd7: Cal
 def test_allow_refuses_with_the_reason(places: Places, session: int, nd7: Call) -> None:
     for words, code, text in [
         (("~/.ssh/config",), 1, "credentials"),
+        (("~/.ssh/keys/new", "--force"), 1, "credentials"),  # whether or not there is a folder for it
         (("~/.nd7/x", "--force"), 1, "nd7's own"),
         (("~",), 1, "--force"),
         (("/",), 1, "--force"),
@@ -100,6 +101,26 @@ def test_allow_refuses_with_the_reason(places: Places, session: int, nd7: Call) 
         assert text in err
         assert err.startswith("nd7: ")
         assert "Traceback" not in err
+
+
+def test_a_program_that_is_no_agent_is_told_what_a_grant_does_for_it(places: Places, session: int, nd7: Call) -> None:
+    """No adapter knows it, so its commands never pass nd7-exec: "the next Bash command" would be untrue."""
+    sessions.update(places, session, lambda record: replace(record, program=("/bin/bash",), agent=""))
+    pip = f"{places.home}/.cache/pip"
+    code, out, _ = nd7("allow", "~/.cache/pip")
+    assert code == 0
+    assert "nd7 knows no agent bash: what it runs keeps the rules it started with." in out
+    assert f"`nd7 allow --session {session} --project {pip}` is for its next start: nd7 run /bin/bash" in out
+    code, out, _ = nd7("allow", "~/.cache/pip", "--project")
+    assert code == 0
+    assert "; the next start has it: nd7 run /bin/bash" in out
+
+
+def test_why_names_no_folder_to_grant_for_credentials(places: Places, session: int, nd7: Call) -> None:
+    code, out, _ = nd7("why", "~/.ssh/keys/new", "--write")
+    assert code == 0
+    assert "cannot be granted" in out and "holds credentials" in out
+    assert "nearest folder" not in out
 
 
 def test_several_sessions_are_listed(places: Places, session: int, nd7: Call) -> None:
@@ -122,6 +143,7 @@ def test_without_a_session_it_says_so(places: Places, nd7: Call) -> None:
         code, out, err = nd7(*words)
         assert (code, out) == (1, "")
         assert "no session is running" in err
+        assert "start one in a project: nd7 run claude" in err
     assert nd7("grants") == (0, "nothing is granted\n", "")
     assert nd7("grants", "--json") == (0, "[]\n", "")
 
