@@ -51,7 +51,7 @@ _COMPARED = Gate(
 _CODE = re.compile(
     r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert |"
     r"return |if \(|if err|case [A-Z\"']|elif |const |let |var |def |func |fn |print\w* ?\(|console\.\w|expect\(|"
-    r"(?:it|test|describe)\(|// |#define |/\*|\"\"\"|@pytest|>\s{3,})"
+    r"(?:it|test|describe)\(|// |#define |/\*|\"\"\"|@pytest|>\s{3,}(?![~/]))"
 )
 _GREPPED = re.compile(r"^[\w./@+-]+\.[A-Za-z]{1,6}[:-]\d+[:-]")
 _STAMPED = re.compile(r"^\s*[\[(]?\d{4}-\d\d-\d\d[T ]|^\w{3} +\d{1,2} \d\d:\d\d:\d\d ")

@@ -8,10 +8,11 @@ from nd7core.attribution import paths
 
 # What ends an unquoted path inside a sentence: a word of the sentence, or a bracket around something else.
 _WORD = (
-    r"\s+(?:for (?:reading|writing|append|output|update|input)|failed|because|is not|isn't|is|was|could|cannot|"
-    r"can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|$)"
+    r"\s+(?:for (?:reading|writing|append|output|update|input|write|read)|failed|because|is not|isn't|is|was|could|"
+    r"cannot|can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|"
+    r"$)"
 )
-_END = re.compile(_WORD + r"|\s+[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)")
+_END = re.compile(_WORD + r"|:\s|\s+[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)")
 _KIND = re.compile(r"\s+(?:directory|folder|file|path)[.,]?$")
 START = re.compile(
     r"(?<![\w./~:$-])(?:(?:~|\.{1,2})?/(?![/\s])|~/|\$[A-Za-z_]\w*/)|(?<=[(=\[{<,@:])(?:~|\.{1,2})?/(?![/\s])"

@@ -41,7 +41,8 @@ _NO_PROGRAMS = names("error fatal warning warn panic abort note caused info debu
 _NOUNS = names(
     "connect listen bind open socket exec fork mkdir write read send sendto accept stat access create fopen "
     "opendir execve ptrace kill setsockopt mount failed denied reason file stream directory database connection "
-    "pipe temporary the server stdin stdout stderr output input pseudo-terminal getcwd errno error save saving"
+    "openpty forkpty pipe temporary the server stdin stdout stderr output input pseudo-terminal getcwd errno error "
+    "save saving"
 )
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|localhost|[\w-]+(?:\.[\w-]+)*:\d{2,5}")
 _CAMEL = re.compile(r"[a-z]+(?:[A-Z][a-z]+)+")
@@ -159,7 +160,7 @@ def _go(before: str) -> list[str]:
     match = _GO.search(before)
     if not match or (match["path"].lower() in _NOUNS and not match["second"]):
         return []
-    path, second = paths.tidy(match["path"]), (match["second"] or "").strip()
+    path, second = cut(match["path"], between=True), (match["second"] or "").strip()
     if not second:
         return [path] if _name_like(path) or "/" in path else []
     return [path, second] if match["call"] in _MOVES else [second]

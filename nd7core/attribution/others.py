@@ -207,7 +207,7 @@ def elsewhere(simple: Simple) -> bool:
         return len(ssh_words(simple)) > 1
     if simple.name in _CONTAINERS:
         return any(word in _ENTERS for word in simple.words[:4])
-    if simple.name in ("ansible", "gcloud", "mosh", "sftp", "aws-vault"):
+    if simple.name in ("ansible", "act", "gcloud", "mosh", "sftp", "aws-vault"):
         return simple.name != "gcloud" or "ssh" in simple.words
     return False
 

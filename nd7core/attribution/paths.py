@@ -143,7 +143,7 @@ def looks_like_path(text: str) -> bool:
 
 def tidy(path: str) -> str:
     """A printed path without what the sentence put around it."""
-    path = path.strip(" \t\r")
+    path = path.strip(" \t\r").rstrip("\\")
     if path[-2:] in ("\"'", "'\"", "'`", "`'"):
         path = path[:-2]  # the ends of one quote around another
     while path and path[-1] in ",;:!?":

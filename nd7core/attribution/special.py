@@ -75,8 +75,8 @@ SPECIALS = (
     Special(re.compile(r"file system sandbox blocked"), "read", _CLOSED, needs=""),
     Special(
         re.compile(
-            r"\bio_uring|\b(?:add_key|request_key|keyctl\w*|userfaultfd)\b|\bfork(?: failed)?:|set tty pgrp|"
-            r"set terminal process group|tcset(?:attr|pgrp)"
+            r"\bio_uring|\b(?:openpty|forkpty|posix_openpt)\b|\b(?:add_key|request_key|keyctl\w*|userfaultfd)\b|"
+            r"\bfork(?: failed)?:|set tty pgrp|set terminal process group|tcset(?:attr|pgrp)"
         ),
         "other",
         _CLOSED,
@@ -97,13 +97,14 @@ SPECIALS = (
         "ipc",
         _SERVICE,
     ),
+    Special(re.compile(r"CoreSimulatorService connection \w+ in(?:valid|terrupted)"), "ipc", _SERVICE, needs=""),
     Special(re.compile(r"LSOpenURLs\w*\(\) failed with error -(?:54|10810)\b"), "ipc", _SERVICE, needs=""),
 )
 WORDS = words(
     "privil fusermount cannot_set sandbox_blocked io·uring ·key keyctl userfaultfd fork tty_pgrp process_group "
-    "tcset shmget semget msgget shmat setuid owned_by_uid no_new no·new sandbox uid namespace unshare nsenter "
-    "setns pivot·root rootlesskit bwrap ptrace process·vm perf· task·for attach kill signal mach- bootstrap· "
-    "seckeychain lsopenurls cfmessage clone cloning zygote newgid re-exec"
+    "openpt forkpty coresimulator tcset shmget semget msgget shmat setuid owned_by_uid no_new no·new sandbox uid "
+    "namespace unshare nsenter setns pivot·root rootlesskit bwrap ptrace process·vm perf· task·for attach kill "
+    "signal mach- bootstrap· seckeychain lsopenurls cfmessage clone cloning zygote newgid re-exec"
 )
 # Set-uid programs of macOS, which no sandboxed process can start.
 MAC_SETUID = {
