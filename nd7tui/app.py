@@ -157,7 +157,8 @@ class Dashboard(Outside, Mortal):
 
     def changed(self, fresh: int = 0) -> None:
         """Tell the screen that is up that the store has changed."""
-        self.screen.post_message(StoreChanged(fresh))
+        if self.screen_stack:  # while the dashboard ends, a worker's last message finds none
+            self.screen.post_message(StoreChanged(fresh))
 
     def _second(self) -> None:
         self.store.now = self.now()

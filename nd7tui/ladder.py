@@ -28,7 +28,7 @@ class Rung:
 
     Attributes:
         path: what would become writable, with everything below it.
-        what: "file", "folder", "tool cache", "project", "not there yet".
+        what: "file", "folder", "tool cache", "other worktree", "not there yet".
         refused: why it cannot be granted, or "".
         needs_force: it can be granted, but only after a yes.
         dangers: what in it would run later outside the sandbox.
@@ -51,14 +51,47 @@ def rungs(record: Record, path: str, target: str = "") -> list[Rung]:
     found: list[Rung] = []
     home = record.home
     cache = cache_of(path, home)
+    others = worktrees(record.project)
     here = target if target.startswith("/") and within(target, path) else path
     while True:
-        found.append(_rung(record, here, "tool cache" if here == cache and here != target else ""))
+        what = "other worktree" if here in others else "tool cache" if here == cache and here != target else ""
+        found.append(_rung(record, here, what))
         parent = os.path.dirname(here)
         if parent == here or parent in ("/", home, os.path.dirname(home)) or len(found) >= 12:
             break
         here = parent
     return found
+
+
+def worktrees(project: str) -> set[str]:
+    """The other worktrees of the repository that a project is one of: canonical paths, read from git's own files.
+
+    Empty where the project is no repository.  A session can write its project's `.git`, so this is a name for a rung
+    and nothing more: what is granted is the path that stands there, and what is dangerous in it is asked about.
+    """
+    git = os.path.join(project, ".git")
+    found: set[str] = set()
+    try:
+        if os.path.isfile(git):
+            text = _read(git).removeprefix("gitdir:").strip()
+            git = os.path.dirname(os.path.dirname(os.path.join(project, text)))  # <main>/.git/worktrees/<name>
+            found.add(os.path.dirname(os.path.realpath(git)))
+        with os.scandir(os.path.join(git, "worktrees")) as entries:
+            for entry in list(entries)[:100]:
+                text = _read(os.path.join(entry.path, "gitdir")).strip()
+                if text.startswith("/"):
+                    found.add(os.path.realpath(os.path.dirname(text)))
+    except (OSError, ValueError):
+        return found - {project}
+    return found - {project}
+
+
+def _read(path: str) -> str:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, 4096).decode("utf-8", "surrogateescape")
+    finally:
+        os.close(descriptor)
 
 
 def cache_of(path: str, home: str) -> str:

@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 
 from nd7core.text import safe
 from nd7tui import detail, keys, look
+from nd7tui.commands.grants import left
 from nd7tui.line import Line, fit, indented, wrap
 from nd7tui.messages import Opened, Picked, StoreChanged
 from nd7tui.model import GrantRow
@@ -89,8 +90,9 @@ class Grants(Page):
 
     def _how_long(self, row: GrantRow) -> str:
         if row.scope == "until" and row.expires is not None:
-            left = max(0, (row.expires - self.dash.now()) // 60_000_000_000)
-            return f"until {look.clock(row.expires, seconds=False)}, {left}m left" if left else "its time is over"
+            still = row.expires - self.dash.now()
+            until = look.clock(row.expires, seconds=False)
+            return f"until {until} ({left(still)})" if still > 0 else "its time is over"
         return SCOPE.get(row.scope, row.scope)
 
     def empty(self, width: int) -> list[Line]:

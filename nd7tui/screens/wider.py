@@ -31,13 +31,13 @@ MINUTES = 60_000_000_000
 # What Left and Right walk through: the words, the grant's scope, and for how many minutes.
 TERMS: tuple[tuple[str, Scope, int], ...] = (
     ("the next command alone", "once", 0),
-    ("this session", "session", 0),
     ("15 minutes", "until", 15),
     ("1 hour", "until", 60),
     ("8 hours", "until", 480),
+    ("this session", "session", 0),  # after the times: those end with the session, too
     ("this project, later sessions too", "project", 0),
 )
-SESSION = 1
+SESSION = 4
 
 
 class Climbed(Message):
@@ -68,7 +68,7 @@ class Wider(Page):
     DEFAULT_CSS = """
     Wider #about { height: 3; }
     Wider #term { height: 2; }
-    Wider #ladder { height: 2fr; max-height: 13; }
+    Wider #ladder { height: auto; min-height: 3; max-height: 12; }
     Wider #opens { height: 3fr; }
     """
 
@@ -224,7 +224,8 @@ class Wider(Page):
             say("It does not exist yet. The grant makes it, empty: on Linux only what is there can be opened.", "dim")
         else:
             some = "" if survey.complete else "over "
-            say(f"{some}{look.plural(survey.files, 'file')} in {look.plural(survey.folders, 'folder')}", "text")
+            around = f" in {look.plural(survey.folders, 'folder')}" if survey.folders else ""
+            say(f"{some}{look.plural(survey.files, 'file')}{around}", "text")
         if rung.needs_force:
             say("! " + rung.needs_force, "warn")
         for danger in rung.dangers:

@@ -48,7 +48,7 @@ def switches(counts: Mapping[Source, int], hidden: Set[Source], *, words: bool) 
         do = f"screen.press('source_{number}')"
         count = counts.get(source, 0)
         label = f"{glyph} {word} {count:,}" if words else f"{glyph}{count:,}"
-        label += (" hidden" if words else "✕") if off else ""
+        label += (" ✕" if words else "✕") if off else ""
         line.put(safe(f"{number} "), "faint", do=do).put(safe(label), "faint" if off else role, do=do)
         line.gap(2 if number < len(look.SOURCES) else 0)
     return line

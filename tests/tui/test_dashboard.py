@@ -149,7 +149,7 @@ async def test_sources_are_switched_and_their_counts_stay(here: Places) -> None:
         await pilot.press("1")
         await pilot.pause()
         text = picture(app)
-        assert "▲ kernel 4 hidden" in text
+        assert "▲ kernel 4 ✕" in text
         assert said(app) == "kernel: hidden"
         await pilot.press("2", "3", "4")
         await pilot.pause()
