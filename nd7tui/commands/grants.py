@@ -15,7 +15,7 @@ import json
 import time
 from typing import Any
 
-from nd7core.text import safe, safe_path
+from nd7core.text import SafeText, safe, safe_path
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +81,7 @@ def _lasts(row: dict[str, Any], now: int) -> str:
     if not row["in_force"]:
         return "ended"
     if row["expires"] is not None:
-        return f"{_span(row['expires'] - now)} more"
+        return f"{left(row['expires'] - now)} more"
     return {"once": "one command", "project": "this project"}.get(row["scope"], "this session")
 
 
@@ -91,3 +91,14 @@ def _span(ns: int) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
+
+
+def left(ns: int) -> SafeText:
+    """How long still, in two units at most and rounded up: 2h, 1h 59m, 1d 3h, 40s; what is to come is not cut short."""
+    seconds = max(0, -(-ns // 1_000_000_000))
+    if seconds < 60:
+        return SafeText(f"{seconds}s")
+    minutes = -(-seconds // 60)
+    days, hours, minutes = minutes // 1440, minutes % 1440 // 60, minutes % 60
+    parts = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (minutes, "m")) if n]
+    return SafeText(" ".join(parts[:2]))

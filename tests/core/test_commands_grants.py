@@ -18,6 +18,7 @@ from nd7core.policy import build, render
 from nd7core.record import Record
 from nd7tui import cli
 from nd7tui.commands.allow import ending
+from nd7tui.commands.grants import left
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -207,7 +208,7 @@ def test_grants_tells_how_long_and_from_where_unused_first(places: Places, sessi
     first, second = out.splitlines()[1:]
     assert "one command" in first
     assert "/new" in first
-    assert "1h more" in second
+    assert "2h more" in second
     assert " 3  " in second
     assert "(command line)" in second
 
@@ -303,3 +304,12 @@ def test_when_a_grant_ends() -> None:
     clock = ending(None, "00:00", now)
     assert clock is not None
     assert now < clock <= now + 86400 * 10**9
+
+
+def test_what_is_left_is_not_cut_short() -> None:
+    second = 10**9
+    assert [left(n * second) for n in (0, 1, 59, 60, 61, 7199, 7200, 86400 + 1)] == [
+        *("0s", "1s", "59s", "1m", "2m", "2h", "2h", "1d 1m")
+    ]
+    assert left(8 * 3600 * second - 61 * second) == "7h 59m"
+    assert left(-5) == "0s"

@@ -344,7 +344,7 @@ async def test_a_list_keeps_its_cursor_by_key(here: Places, live: Story) -> None
     app = Dashboard(here)
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: rows(app))
-        assert app.screen.query_one("#stream", RowList).key == rows(app)[0].id
+        await until(pilot, lambda: app.screen.query_one("#stream", RowList).key == rows(app)[0].id)
 
 
 async def test_what_comes_when_the_screens_are_gone_harms_nothing(here: Places, live: Story) -> None:
