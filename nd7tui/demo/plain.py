@@ -6,6 +6,7 @@ import os
 import sys
 
 from nd7core import grants, sessions
+from nd7core.attribution import FileLook
 from nd7core.attribution.verdict import Verdict
 from nd7core.audit.frame import Frame
 from nd7core.audit.tail import FileFollower
@@ -15,6 +16,7 @@ from nd7core.events import AgentWords, ToolEvent
 from nd7core.pairing import Pairing
 from nd7core.record import Record
 from nd7core.text import safe
+from nd7tui import look
 from nd7tui.demo import recorded
 from nd7tui.demo.drive import Driver
 from nd7tui.demo.stage import Stage
@@ -25,9 +27,9 @@ NAMES = {"kernel": "kernel", "nd7-exec": "nd7-exec", "model": "model report", "n
 class Teller:
     """Follows the log on a stage and says each row once, and again when it has come again."""
 
-    def __init__(self, stage: Stage, home: str) -> None:
+    def __init__(self, stage: Stage, home: str, look: FileLook | None = None) -> None:
         self.stage = stage
-        self.denials = Denials(home=home)
+        self.denials = Denials(home=home, look=look)
         self.pairing = Pairing()
         self.home = home
         self.rows: list[Denial] = []
@@ -70,7 +72,7 @@ def short(text: str, home: str) -> str:
 
 def told(verdict: Verdict, home: str) -> list[str]:
     """What nd7 says of a failure."""
-    mark = "·" if verdict.source == "none" else "▲"
+    mark = look.SOURCE[verdict.source][0]
     lines = [f"{mark} {NAMES[verdict.source]} ({verdict.evidence}): {short(verdict.reason, home)}"]
     if verdict.target:
         lines.append(f"    {verdict.operation} {short(verdict.target, home)}")
@@ -88,7 +90,7 @@ def told(verdict: Verdict, home: str) -> list[str]:
 def play(stage: Stage) -> int:
     """Play the session, grant what the first refusal asks for, and see it pass.  Exit status 0 if it did."""
     places = stage.places
-    teller = Teller(stage, stage.home)
+    teller = Teller(stage, stage.home, FileLook())
     passed: list[bool] = []
 
     def line(text: str) -> None:

@@ -64,11 +64,11 @@ def test_plain_says_of_each_call_where_it_was_refused(world: World) -> None:
     assert "▲" not in part(done.out, "Build in the project")
     for title, source, target, remedy in EXPECTED:
         told = part(done.out, title)
-        assert re.search(f"[▲·] {source} ", told), f"{title}: {told}"
+        assert re.search(f"[▲◆·] {source} ", told), f"{title}: {told}"
         assert target in told, title
         assert remedy in told, title
     assert "▲" not in part(done.out, "Go on once it is back").partition("The build is done")[0]
-    assert "▲ model report (reported)" in done.out
+    assert "○ model report (reported)" in done.out
     after = done.out.partition("▶ you")[2]
     assert "▲" not in after
     assert "Granted, tried again, and it passes." in after
@@ -83,7 +83,7 @@ def test_it_plays_without_namespaces_too(world: World) -> None:
     assert "canary" not in done.out
     for title, source, target, _ in EXPECTED:
         told = part(done.out, title)
-        assert re.search(f"[▲·] {source} ", told), f"{title}: {told}"
+        assert re.search(f"[▲◆·] {source} ", told), f"{title}: {told}"
         assert target in told, title
     assert "Granted, tried again, and it passes." in done.out
     nothing_is_left(world)
