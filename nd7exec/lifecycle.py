@@ -209,6 +209,8 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
     adapter = agents.adapter_for(program, wish.program[0])
     if adapter:
         launch = adapter.prepare(launch)
+    if not support.userns:
+        launch = without_mounts(launch)
     roots = [project, tmp, *launch.writable]
     ourselves.check(roots)
     pid = os.getpid()
@@ -246,6 +248,26 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         notes=launch.notes,
         private=launch.private,
         kernel_records=wish.kernel_records,
+    )
+
+
+def without_mounts(launch: agents.Launch) -> agents.Launch:
+    """The launch on a machine without namespaces, with what Landlock alone cannot enforce taken out and told.
+
+    It cannot protect one name in a directory but by refusing every new file beside it, and a project in which
+    nothing can be made is no project: the project's own settings stay writable.  What a session would get for
+    itself alone is the person's other sessions' too, which run what lies there: of that it gets only what the
+    agent cannot do without.
+    """
+    loose = [path for path in launch.protected if path != launch.project and within(path, launch.project)]
+    shared = [path for path in launch.private if path not in launch.spare]
+    names = [*(os.path.relpath(path, launch.project) for path in loose), *shared]
+    note = f"without namespaces the session can change {', '.join(names)}: look at that before you trust it"
+    return replace(
+        launch,
+        writable=tuple(path for path in launch.writable if path not in launch.spare),
+        protected=tuple(path for path in launch.protected if path not in loose),
+        notes=(*launch.notes, *([note] if names else [])),
     )
 
 

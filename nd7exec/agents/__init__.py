@@ -26,6 +26,7 @@ class Launch:
         writable_files: single files, written in place.
         protected: stay unwritable whatever is granted; those in a writable subtree exist.
         private: writable directories that the session gets empty and for itself, where it has mounts of its own.
+        spare: those of `private` that the agent can do without: unwritable where there are no mounts.
         allowed_ids: the agent's session ids that this run may go on with.
         notes: what the person should know, one sentence each.
         agent_config: the agent's configuration directory, with its transcripts; None without an adapter.
@@ -47,6 +48,7 @@ class Launch:
     writable_files: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
+    spare: tuple[str, ...] = ()
     allowed_ids: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     agent_config: str | None = None

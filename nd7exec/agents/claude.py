@@ -87,6 +87,8 @@ class Claude:
             environ=environ,
             writable=(*launch.writable, *writable),
             private=(*launch.private, *(canonical(os.path.join(config, name)) for name in PRIVATE)),
+            # Without it each command starts a login shell instead of sourcing the snapshot (measured).
+            spare=(*launch.spare, canonical(os.path.join(config, "shell-snapshots"))),
             protected=(*launch.protected, *_protected(config, launch)),
             allowed_ids=launch.allowed_ids | given.session_ids,
             notes=(*launch.notes, *_notes(config, launch)),
