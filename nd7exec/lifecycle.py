@@ -125,7 +125,7 @@ def check_places(places: Places) -> None:
                 hint="nd7-exec lies there: set XDG_STATE_HOME to another directory, or unset it",
                 exit_code=126,
             )
-    for path in (places.home, *own, os.path.dirname(places.state), places.state):
+    for path in (*_way_to(places.state, places.home), places.home, *own):
         if why := others_write(path):
             raise Nd7Error(
                 f"{path} can be written by others ({why}), so they could change a session's policy",
@@ -134,6 +134,17 @@ def check_places(places: Places) -> None:
             )
     if not os.access(places.home, os.W_OK | os.X_OK):
         raise Nd7Error(f"{places.home}, your home directory, is not writable for you", exit_code=126)
+
+
+def _way_to(state: str, home: str) -> list[str]:
+    """The state directory and what holds it, outermost first: whoever may write one of these may put another there.
+
+    Up to the home directory; for one that lies elsewhere, up to what holds the directory that it was put into.
+    """
+    found = [state]
+    while found[-1] not in ("/", home) and (within(state, home) or len(found) < 3):
+        found.append(os.path.dirname(found[-1]))
+    return found[::-1]
 
 
 def check_project(project: str, places: Places) -> None:

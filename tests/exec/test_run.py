@@ -153,7 +153,7 @@ def test_projects_that_would_open_too_much(world: World, project: str, reason: s
     assert done.code == 126
 
 
-@pytest.mark.parametrize("path", ["/home/dev", "/home/dev/.nd7", STATE])
+@pytest.mark.parametrize("path", ["/home/dev", "/home/dev/.nd7", "/home/dev/.local", "/home/dev/.local/state", STATE])
 def test_a_home_or_state_that_others_can_write(world: World, path: str):
     world.mkdir(path, 0o700)
     world.path(path).chmod(0o777)

@@ -160,7 +160,8 @@ def poison(world: World) -> None:
 COMMANDS = [
     *("run true", "run claude", "run sh -c true", "run --detach --name later true", "run --help", "--help", "nonsense"),
     *("sessions", "sessions --json", "denials", "grants", "allow ~/new", "deny ~/new", "why ~/x", "why --json a.b:443"),
-    *("verify s-1", "export", "export --format md", "explain", "record"),
+    *("verify s-1", "export", "export --format md", "explain", "record", "doctor", "doctor --json", "man"),
+    *("completions bash", "deny --help", "attach", "demo --help"),
 ]
 
 
