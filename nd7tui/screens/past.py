@@ -29,6 +29,9 @@ KIND = {
     "tool_result": "came back",
     "turn_end": "said",
     "hook": "told",
+    "grant": "granted",
+    "proof": "tested",
+    "canary": "self-test",
 }
 
 
@@ -98,7 +101,7 @@ class Past(Page):
             return [Line("bad").gap(2).put(fit(safe(f"! {frame.reason}"), width - 4), "bad")]
         here = frame.seq == self.entry.seq
         line = Line("strong" if here else "text").put(safe("▸ " if here else "  "), "accent")
-        line.put(look.clock(frame.ts), "dim").gap(2).put(safe(KIND.get(frame.kind, frame.kind), 14), "dim", cells=14)
+        line.put(look.clock(frame.ts), "dim").gap(2).put(safe(kind_of(frame), 14), "dim", cells=14)
         what, rest = describe(frame)
         line.put(fit(safe(" ".join(what.split()) if len(what) < 4000 else what, 600), max(width - line.cells - 1, 8)))
         found = [line]
@@ -118,6 +121,13 @@ class Past(Page):
     def do_copy(self) -> None:
         """`y`."""
         self.dash.copy(self.entry.target or self.entry.command)
+
+
+def kind_of(frame: Frame) -> str:
+    """What a frame tells of, in a word or two; hostile where the kind is none of nd7's."""
+    if frame.kind == "grant" and frame.body.get("action") == "take-back":
+        return "taken back"
+    return KIND.get(frame.kind, frame.kind)
 
 
 def describe(frame: Frame) -> tuple[str, str]:
@@ -145,6 +155,10 @@ def _described(frame: Frame) -> tuple[str, str]:
         back = response if isinstance(response, str) else ""
         ended = "done" if body.get("ok") is True else "failed"
         return f"{text('tool_name')} {ended}", back[:200_000] if body.get("ok") is not True else ""
+    if frame.kind == "proof":
+        return f"{text('operation')} {text('path')}: {'passes' if body.get('allowed') is True else 'refused'}", ""
+    if frame.kind == "canary":
+        return text("state"), ""
     raw = body.get("raw")
     if isinstance(raw, dict):
         message = raw.get("message")

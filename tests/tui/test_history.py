@@ -14,7 +14,7 @@ from nd7core.paths import Places
 from nd7tui.app import Dashboard
 from nd7tui.screens.dashboard import Main
 from nd7tui.screens.history import History
-from nd7tui.screens.past import Past, describe
+from nd7tui.screens.past import Past, describe, kind_of
 
 
 def recorded(places: Places, sessions: int = 3) -> None:
@@ -122,11 +122,26 @@ def test_the_file_it_writes_masks_secrets_and_is_readable_by_its_owner_alone(
 def test_a_frame_of_any_shape_is_described() -> None:
     from nd7core.audit.frame import Frame
 
-    for kind in ("tool_call", "tool_result", "hook", "prompt", "turn_end", "odd"):
+    for kind in ("tool_call", "tool_result", "hook", "prompt", "turn_end", "grant", "proof", "canary", "odd"):
         for body in ({}, {"tool_input": 3, "raw": [], "tool_response": None}, {"raw": {"message": 7}, "text": ["x"]}):
             frame = Frame(0, "s", 0, 0, "h", "x", kind, "", body, "")
             what, rest = describe(frame)
             assert isinstance(what, str) and isinstance(rest, str)
+            assert isinstance(kind_of(frame), str)
+
+
+def test_a_grant_that_is_taken_back_is_told_apart_from_one_that_is_given() -> None:
+    from nd7core.audit.frame import Frame
+
+    def told(kind: str, **body: object) -> tuple[str, str]:
+        frame = Frame(0, "s", 0, 0, "h", "x", kind, "", body, "")
+        return kind_of(frame), describe(frame)[0]
+
+    assert told("grant", action="grant", path="/srv/x") == ("granted", "/srv/x")
+    assert told("grant", action="take-back", path="/srv/x") == ("taken back", "/srv/x")
+    assert told("proof", path="/srv/x", operation="write", allowed=True) == ("tested", "write /srv/x: passes")
+    assert told("proof", path="/srv/x", operation="write", allowed=False) == ("tested", "write /srv/x: refused")
+    assert told("canary", state="enforcing") == ("self-test", "enforcing")
 
 
 async def test_leaving_ends_the_indexer(here: Places) -> None:
