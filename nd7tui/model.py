@@ -89,6 +89,7 @@ class SessionRow:
         canary: "lit" (a refusal was seen to be seen), "dark" (it was not), "" (no canary yet).
         problem: what is wrong with its directory or log, or "".
         light: the canary's state and why: "enforcing", "blind: ...", "log stopped: ...", "hooks dead: ...".
+        mute: runs a program that is no known agent, and no hook has told anything of it: its refusals are not seen.
     """
 
     key: str
@@ -111,6 +112,7 @@ class SessionRow:
     problem: str = ""
     directory: str = ""
     light: str = ""
+    mute: bool = False
 
     @property
     def live(self) -> bool:

@@ -62,7 +62,8 @@ def _live_row(session: Session, tracks: Sequence[Track], home: str) -> SessionRo
     latest = tracks[-1] if tracks else None
     activity: Activity = "broken" if record is None else latest.activity if latest is not None else "starting"
     waits_for = latest.waits_for if latest is not None else ""
-    if record is not None and record.program and not record.agent and activity == "starting":
+    mute = record is not None and bool(record.program) and not record.agent and activity == "starting"
+    if mute:
         activity = "working"  # a program without hooks: nothing will ever say that it has started
     if record is not None and activity == "ended":
         # The agent has said goodbye and `nd7 run` has not ended yet, or the agent starts anew.
@@ -98,6 +99,7 @@ def _live_row(session: Session, tracks: Sequence[Track], home: str) -> SessionRo
         gaps=record.gaps + sum(track.gaps for track in tracks),
         canary=canary_of(record),
         light=light_of(record),
+        mute=mute,
     )
 
 

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print(shown(row))
     if not rows and not arguments.json:
-        print("nothing was refused")
+        print("no refusal is on record")
     if damaged:
         sys.stderr.write(
             f"nd7: {damaged} damaged place{'s' if damaged > 1 else ''} in the logs; `nd7 verify` names them\n"

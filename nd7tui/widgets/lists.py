@@ -178,6 +178,11 @@ class Stream:
                 width, f"No refusal was seen, but {look.plural(gaps, 'event')} are missing from the log.", then
             )
         if all(session.canary == "lit" for session in watched):
+            if mute := [session for session in watched if session.mute]:
+                names = " and ".join(dict.fromkeys(f"{session.agent} ({session.name})" for session in mute[:3]))
+                few = "is no agent that nd7 knows: what it is refused shows on its own screen, not here."
+                many = "are no agents that nd7 knows: what they are refused shows on their own screens, not here."
+                return nothing(width, f"No refusal was seen. {names} {few if len(mute) == 1 else many}", then)
             return nothing(
                 width, "Nothing was refused so far, and a test refusal in each session was seen to arrive.", then
             )

@@ -87,7 +87,7 @@ def test_damage_is_told_and_the_rest_is_read(where: Places, capsys: pytest.Captu
 
 
 def test_for_a_person_and_with_nothing(where: Places, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, json=False)[0] == "nothing was refused\n"
+    assert run(capsys, json=False)[0] == "no refusal is on record\n"
     write(Path(where.state), "one", *call("a", f"touch {OUT}\x1b[2J", REFUSED))
     out, _ = run(capsys, json=False)
     assert "kernel" in out and OUT in out and "\x1b" not in out

@@ -353,3 +353,26 @@ async def test_what_comes_when_the_screens_are_gone_harms_nothing(here: Places, 
         await until(pilot, lambda: rows(app))
     assert not app.screen_stack
     app.changed()
+
+
+async def test_no_refusal_of_a_program_that_tells_nothing_is_no_proof_of_none(here: Places, owner: Sleeper) -> None:
+    """No adapter knows it, so no hook tells: a test refusal that was seen says nothing of its own."""
+    from nd7core.policy import build
+    from nd7core.process import start_time
+    from nd7core.record import Record
+
+    record = Record(
+        project=f"{here.home}/src",
+        home=here.home,
+        state=here.state,
+        pid=owner.pid,
+        owner_start=start_time(owner.pid) or "",
+        program=("/bin/bash",),
+        name="look",
+        canary={"state": "enforcing"},
+    )
+    sessions.create(here, record, build(record))
+    app = Dashboard(here)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: "No refusal was seen." in picture(app))
+        assert "bash (look) is no agent that nd7 knows" in picture(app)
