@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,21 @@ def world() -> Iterator[World]:
 
     with new_world() as made:
         yield made
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Make a failure fit to be sent: many tests are about bytes that are no UTF-8, on which pytest-xdist breaks."""
+    report = yield
+    shown = str(report.longrepr) if report.failed else ""
+    if shown != plain(shown):
+        report.longrepr = plain(shown)
+    report.sections = [(plain(title), plain(text)) for title, text in report.sections]
+    return report
+
+
+def plain(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
