@@ -56,7 +56,7 @@ def examine(places: Places, environ: Mapping[str, str]) -> list[Check]:
         lambda: _program(environ),
         lambda: _hooks(places),
         lambda: _permissions(places),
-        lambda: _own_code(),
+        lambda: _own_code(places, environ),
         lambda: _disk(places),
         lambda: _clock(places),
     ]
@@ -271,16 +271,20 @@ def _permissions(places: Places) -> list[Check]:
     return [Check("permissions", "ok", f"{places.nd7} and {places.state} are yours alone")]
 
 
-def _own_code() -> Check:
-    """nd7's own code and Python must be out of the reach of others."""
+def _own_code(places: Places, environ: Mapping[str, str]) -> Check:
+    """nd7's own code and Python must be out of the reach of others, and of every session."""
     import nd7exec
-    from nd7exec import lifecycle
+    from nd7exec import lifecycle, ourselves
 
     for path in (os.path.dirname(nd7exec.__file__), os.path.realpath(sys.executable), sys.prefix):
         if why := lifecycle.others_write(path):
             return Check(
                 "nd7 itself", "missing", f"{path}: {why}", "they could change what confines you", f"chmod go-w {path}"
             )
+    try:
+        ourselves.check([lifecycle.temporary(environ, places)])  # what every session may write, in any project
+    except Nd7Error as error:
+        return Check("nd7 itself", "missing", error.message, "`nd7 run` starts no session", error.hint)
     return Check("nd7 itself", "ok", os.path.dirname(nd7exec.__file__))
 
 

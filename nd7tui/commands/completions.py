@@ -2,6 +2,7 @@
 
 examples:
   eval "$(nd7 completions bash)"                                  in ~/.bashrc
+  mkdir -p ~/.zfunc ~/.config/fish/completions                    where they are not there yet
   nd7 completions zsh > ~/.zfunc/_nd7                             with ~/.zfunc in fpath before compinit
   nd7 completions fish > ~/.config/fish/completions/nd7.fish
 """

@@ -2,6 +2,7 @@
 
 examples:
   nd7 man | man -l -                                       read it now
+  mkdir -p ~/.local/share/man/man1
   nd7 man > ~/.local/share/man/man1/nd7.1                  for man nd7
 """
 

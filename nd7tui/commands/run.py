@@ -11,6 +11,9 @@ Writable are the project, the temp directory and what the agent itself needs; re
 ~/.aws and ~/.nd7; only DNS and TCP port 443 go out.  `nd7 allow PATH` in a second terminal widens what Bash commands
 may write, from the next one on.  The exit status is PROGRAM's, 128+N if signal N ended it; 126 when nothing
 was run, 127 when there is no PROGRAM.
+
+The agent that nd7 knows is Claude Code.  Any other program is confined just the same, but tells nd7 nothing: what it
+is refused shows on its own screen alone, and a grant reaches it at its next start, with `nd7 allow --project PATH`.
 """
 
 from __future__ import annotations

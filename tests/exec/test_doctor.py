@@ -128,6 +128,14 @@ def test_a_clock_that_went_back(home: Path) -> None:
     assert checks(home)["clock"].state == "degraded"
 
 
+def test_an_installation_that_every_session_could_rewrite(home: Path) -> None:
+    """In the temp directory: `nd7 run` starts nothing in any project."""
+    where = os.path.dirname(os.path.dirname(doctor.__file__))
+    found = checks(home, TMPDIR=where)["nd7 itself"]
+    assert found.state == "missing" and where in found.found
+    assert "`nd7 run` starts no session" in found.means and "install nd7 outside of it" in found.mend
+
+
 def test_a_full_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.statvfs(home)
 
