@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import time
 from collections.abc import Callable, Collection
@@ -21,6 +22,7 @@ from nd7exec.staff import Colleague
 from nd7exec.wire import Message
 
 AGAIN_SECONDS = 1.0
+HUNG_SECONDS = 12.0  # a payload of the largest kind takes some, and another writer's lock ten
 
 
 class Logbook:
@@ -52,6 +54,8 @@ class Logbook:
         self._failures = 0
         self._directory = ""
         self._scribe: Colleague | None = None
+        self._asked = 0.0
+        self._hung = False
 
     def start(self, directory: str) -> None:
         """Fork the scribe.  Raises OSError where nothing can be forked just now."""
@@ -60,6 +64,7 @@ class Logbook:
         self.pid, link = staff.fork_scribe(self.session, self.places, directory, self.handled)
         self._scribe = Colleague(self.loop, link, self._told, self._gone)
         self._scribe.watch()
+        self._asked, self._hung = 0.0, False
 
     def _gone(self) -> None:
         self.loop.later(self._failures and AGAIN_SECONDS, self._again)
@@ -86,8 +91,29 @@ class Logbook:
             pid = self.session.record.pid
             sessions.update(self.places, pid, lambda record: replace(record, canary=stopped(record.canary, why)))
 
+    def tend(self) -> None:
+        """See whether the scribe still answers: its disk may hang, and it with it."""
+        now = time.monotonic()
+        if not self._asked:
+            self._asked = now
+            self._tell(b"?", b"")
+        elif now > self._asked + HUNG_SECONDS and not self._hung and not self.over:
+            self._hung = True
+            try:
+                pid = os.fork()  # it may hold the lock that the record is changed under
+            except OSError:
+                return
+            if pid == 0:
+                staff.as_child(self.handled, ())
+                try:
+                    self._stopped("the audit log's writer does not answer")
+                finally:
+                    os._exit(0)
+
     def _told(self, message: Message) -> None:
-        if message.kind == b"!":
+        if message.kind == b"?":
+            self._asked, self._hung = 0.0, False
+        elif message.kind == b"!":
             self.say(message.body.decode("utf-8", "replace"))
         elif message.kind == b"g":
             self.granted(json.loads(message.body))

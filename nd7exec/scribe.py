@@ -180,6 +180,8 @@ class Scribe:
                 if "canary" in told:
                     self.proved(told.pop("canary"))
                 self.update(partial(replace, **told))
+            elif message.kind == b"?":
+                self.link.send(b"?")
             elif message.kind == b"E":
                 self.ending = True
             for fd in message.fds:
@@ -283,8 +285,9 @@ class Scribe:
                 self.note("nd7:canary", "canary", json.dumps(self.health.body()).encode())
         elif self.shown["state"] != self.health.state:
             self.note("nd7:canary", "canary", json.dumps(self.health.body()).encode())
-        body = self.health.body()
-        if body != self.shown and self.update(lambda record: replace(record, canary=body)):
+        body, record = self.health.body(), self.record_now()
+        other = record is not None and record.canary != body  # the supervisor's word, while this process was stuck
+        if (body != self.shown or other) and self.update(lambda record: replace(record, canary=body)):
             if self.shown and body["state"] != self.shown["state"]:
                 self.link.send(b"!", f"{body['state']}: {'; '.join(body['wrong'])}"[:2000].encode("utf-8", "replace"))
             self.shown = body

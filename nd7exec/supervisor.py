@@ -309,6 +309,7 @@ class Supervisor:
     def tend(self) -> None:
         """See that what is in force fits what is there: a ~/.ssh that was made since the start is to be hidden."""
         self.refresh()
+        self.log.tend()
         if not self.ending:
             self.loop.later(TEND_SECONDS, self.tend)
 

@@ -229,6 +229,18 @@ def test_a_dead_writer_of_the_log(world: World) -> None:
     end(world, running)
 
 
+def test_a_writer_of_the_log_that_hangs(world: World) -> None:
+    running = start(world)
+    reach(world, running.pid, "enforcing")
+    (scribe,) = (pid for pid, line in world.processes().items() if line.startswith("nd7 scribe"))
+    world.run(["kill", "-STOP", str(scribe)])
+    found = reach(world, running.pid, "log stopped", 40)
+    assert "does not answer" in found["wrong"][0]
+    world.run(["kill", "-CONT", str(scribe)])
+    reach(world, running.pid, "enforcing")
+    end(world, running)
+
+
 def test_a_dead_command_starter_is_blindness(world: World) -> None:
     running = start(world)
     reach(world, running.pid, "enforcing")
@@ -239,7 +251,9 @@ def test_a_dead_command_starter_is_blindness(world: World) -> None:
 
 
 def test_no_denials_is_said_only_under_a_green_light(world: World) -> None:
-    running = start(world)
+    # By its name an agent, of which hooks would tell: of any other program nothing is claimed.
+    world.write("claude", '#!/bin/bash\nwhile read -r line; do eval "$line"; done\n', 0o755)
+    running = world.start(["nd7", "run", "./claude"], stdin=subprocess.PIPE)
     reach(world, running.pid, "enforcing")
     screen = world.terminal(["nd7", "tui"])
     screen.wait_for("Nothing was refused so far, and a test refusal")
