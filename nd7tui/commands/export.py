@@ -42,7 +42,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("query", nargs="*", metavar="QUERY", help="what the denials must have")
     parser.add_argument("--format", choices=("json", "csv", "md"), default="json", help="default: json")
-    parser.add_argument("--session", metavar="ID", help="one session's, by its id or the id's unique beginning")
+    parser.add_argument(
+        "--session",
+        metavar="S",
+        help="one session's: its agent session id or the id's beginning, a live one's pid or name",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.session is not None:
         from nd7tui.commands.verify import find
 
-        names = [find(place.state, arguments.session)]
+        names = [find(place, arguments.session)]
     problems: list[str] = []
     readings = read(place.state, names, place.home, problems)
     write = {"json": write_json, "csv": write_csv, "md": write_markdown}[arguments.format]

@@ -4,7 +4,8 @@ Walks the log frame by frame and stops at the first break, naming the frame.  Ex
 holds, 1 it is broken or there is no such log, 2 asked wrongly.
 
 examples:
-  nd7 verify 5b1d0c7e-...        a session's id, as `nd7 sessions` lists it
+  nd7 verify 4711                a session that runs, by pid or name, as `nd7 sessions` lists it
+  nd7 verify 5b1d0c7e-...        any session ever recorded, by the agent's session id
   nd7 verify 5b1d                its beginning, where no other begins so
   nd7 verify 5b1d --json         {"session_id", "ok", "frames", "problem", "broken", ...}
 """
@@ -17,22 +18,27 @@ import json
 import os
 import sys
 
+from nd7core import sessions
 from nd7core.audit.log import AuditError, check_session_id, log_directory
 from nd7core.audit.verify import PROVES, Verification, verify
-from nd7core.paths import places
+from nd7core.paths import Places, places
 from nd7core.text import safe
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("session", metavar="SESSION-ID", help="the agent's session id, or its unique beginning")
+    parser.add_argument(
+        "session",
+        metavar="SESSION-ID",
+        help="the agent's session id or its unique beginning, or a live session's pid or name",
+    )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the named log; 0 where the chain holds, 1 at a break."""
-    state = places().state
-    result = verify(log_directory(state, find(state, arguments.session)))
+    where = places()
+    result = verify(log_directory(where.state, find(where, arguments.session)))
     if arguments.json:
         print(json.dumps(as_json(result)))
     else:
@@ -40,28 +46,39 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if result.ok else 1
 
 
-def find(state: str, wanted: str) -> str:
-    """The id of the one session that is named, wholly or by its beginning.
+def find(where: Places, wanted: str) -> str:
+    """The id of the one log that is named: by its id, by a live session's pid or name, by the id's beginning.
 
     Raises AuditError: a bad id, none, or several; the nearest ids are named.
     """
-    check_session_id(wanted)
     try:
-        known = sorted(os.listdir(os.path.join(state, "sessions")))
+        known = sorted(os.listdir(os.path.join(where.state, "sessions")))
     except OSError:
         known = []
     if wanted in known:
         return wanted
-    matches = [name for name in known if name.startswith(wanted)]
+    matches = [name for name in _of_live(where, wanted) if name in known]
+    how = "logs are of"
+    if not matches:
+        check_session_id(wanted)
+        matches = [name for name in known if name.startswith(wanted)]
+        how = "sessions begin with"
     if len(matches) == 1:
         return matches[0]
     if matches:
         raise AuditError(
-            f"{len(matches)} sessions begin with {wanted}", hint="one of: " + ", ".join(map(safe, matches[:5]))
+            f"{len(matches)} {how} {safe(wanted, 60)}", hint="one of: " + ", ".join(map(safe, matches[:5]))
         )
     near = difflib.get_close_matches(wanted, known, 3, 0.4)
     hint = "near it: " + ", ".join(map(safe, near)) if near else "`nd7 sessions` lists them"
     raise AuditError(f"no audit log of a session {wanted}", hint=hint)
+
+
+def _of_live(where: Places, wanted: str) -> list[str]:
+    """The agent's session ids of the live sessions of a pid or name."""
+    live = [session for session in sessions.live(where) if session.record is not None]
+    named = [one.record for one in live if one.record and wanted in (str(one.pid), one.record.name)]
+    return sorted({agent_session for record in named for agent_session in record.agent_sessions})
 
 
 def as_json(result: Verification) -> dict[str, object]:

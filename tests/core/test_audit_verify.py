@@ -6,13 +6,19 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from nd7core import sessions
 from nd7core.audit.frame import encode, genesis, true_hash
 from nd7core.audit.log import AuditError, Log, log_directory
 from nd7core.audit.verify import verify
+from nd7core.paths import Places, places_of
+from nd7core.policy import build
+from nd7core.process import start_time
+from nd7core.record import Record
 from nd7tui.commands import verify as command
 
 
@@ -140,8 +146,12 @@ def test_no_log_is_an_error_not_a_clean_log(tmp_path: Path) -> None:
 def run(state: str, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     from nd7tui.cli import main
 
-    monkeypatch.setenv("XDG_STATE_HOME", os.path.dirname(state))
+    monkeypatch.setattr(command, "places", lambda: here(state))
     return main(["verify", *words])
+
+
+def here(state: str) -> Places:
+    return replace(places_of(os.path.join(os.path.dirname(state), "home")), state=state)
 
 
 @pytest.fixture
@@ -159,6 +169,24 @@ def test_the_command(state: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert "does not prove" in told
     assert run(state, monkeypatch, "77", "--json") == 0
     assert json.loads(capsys.readouterr().out)["ok"] is True
+
+
+def test_a_live_session_is_named_by_its_pid_or_name(
+    state: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = here(state)
+    os.makedirs(where.home)
+    record = Record(
+        project=f"{where.home}/app", home=where.home, state=state, pid=os.getpid(), name="app",
+        agent_sessions=("77aa-x", "gone"), owner_start=start_time(os.getpid()) or "",
+    )  # fmt: skip
+    sessions.create(where, record, build(record))
+    for words in (str(os.getpid()), "app"):
+        assert run(state, monkeypatch, words) == 0
+        assert "77aa-x: the chain holds" in capsys.readouterr().out
+    sessions.update(where, os.getpid(), lambda old: replace(old, agent_sessions=("77aa-x", "5b1d-one")))
+    assert run(state, monkeypatch, "app") == 1
+    assert "2 logs are of app\n     one of: 5b1d-one, 77aa-x" in capsys.readouterr().err
 
 
 def test_the_command_names_the_break(
