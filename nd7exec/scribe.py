@@ -32,6 +32,7 @@ from nd7core.paths import Places
 from nd7core.record import Grant, Record
 from nd7exec import prctl, wire
 from nd7exec.canary import MOST_GRANTS, PAYLOAD
+from nd7exec.gaps import Gaps, bare
 from nd7exec.health import Health, try_log
 from nd7exec.lifecycle import Session
 from nd7exec.wire import Link
@@ -43,14 +44,12 @@ MOST_TOGETHER = 96 << 20
 MOST_CALLS = 512  # the agent's latest, to which a refusal is tied
 SMALL_PAYLOAD = 1 << 20  # one up to here is read on, however much the others are
 PAYLOAD_SECONDS = 10.0
-GRACE_SECONDS = 6.0  # a hook may take 4 s, and the frame of a parallel call be a little behind
 FOLLOW_SECONDS = 0.5
 ALLOW = (
     b'{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","permissionDecisionReason":'
     b'"nd7: the command runs under this session\'s sandbox policy"}}'
 )
 CANARY = re.compile(rb'\{"%b": \d{1,20}\}' % PAYLOAD.encode())
-QUOTING = re.compile(rb"[\s'\"\\]+")
 
 
 @dataclass(slots=True)
@@ -61,44 +60,6 @@ class Payload:
     ts: int
     began: float
     data: bytearray = field(default_factory=bytearray)
-
-
-def bare(text: bytes) -> bytes:
-    """A command without quotes, backslashes and white space: the same however a shell has quoted it."""
-    return QUOTING.sub(b"", text)
-
-
-class Gaps:
-    """Finds commands that ran without a PreToolUse frame: a hook that failed, or a command that a person typed."""
-
-    def __init__(self, grace: float = GRACE_SECONDS) -> None:
-        self.grace = grace
-        self._calls: deque[bytes] = deque(maxlen=4096)
-        self._ran: deque[tuple[float, bytes]] = deque()
-        """When its grace began, and the command as the shell got it."""
-
-    def called(self, command: str) -> None:
-        """A hook told of this command."""
-        self._calls.append(bare(command.encode("utf-8", "surrogatepass"))[:16384])
-
-    def ran(self, now: float, text: bytes) -> None:
-        """The broker ran this for the agent; `text` may be cut short."""
-        self._ran.append((now, text))
-
-    def missing(self, now: float) -> list[bytes]:
-        """The commands whose grace is over and that no hook told of."""
-        lost = []
-        while self._ran and self._ran[0][0] + self.grace <= now:
-            given = self._ran.popleft()[1]
-            text = bare(given)
-            for index, call in enumerate(self._calls):
-                # What the agent passes is longer than the command: it sources a snapshot, and evals the command.
-                if call in text or (len(text) > 8192 and call[:4096] in text):
-                    del self._calls[index]
-                    break
-            else:
-                lost.append(given)
-        return lost
 
 
 class Scribe:
