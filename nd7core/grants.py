@@ -187,6 +187,7 @@ def allow(
     origin: str = "",
     now: int | None = None,
     make: str | None = None,
+    exactly: bool = False,
 ) -> Change:
     """Make a path's subtree writable for a session's next Bash commands.
 
@@ -196,12 +197,16 @@ def allow(
         force: grant what would open nearly everything.  What is protected stays so.
         scope, expires, origin: of the grant; `expires` in nanoseconds since the epoch.
         make: "file" or "directory" for a missing path; by its name where None.
+        exactly: refuse where the path leads elsewhere by now: what a person was shown, and said yes to, may lie where a
+            session can put a link in its place.
 
     Raises:
         GrantError: refused, with the reason.
         SessionError: no such session.
     """
     target = canonical(path)
+    if exactly and target != path:
+        raise GrantError(f"{safe_path(path)} has become a link to {safe_path(target)}, so nothing was granted")
     now = time.time_ns() if now is None else now
     if expires is not None and expires <= now:
         raise GrantError("the grant would have ended before it began")

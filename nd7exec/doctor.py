@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from nd7core import sessions
 from nd7core.errors import Nd7Error
-from nd7core.paths import Places
+from nd7core.paths import Places, within
 
 State = Literal["ok", "degraded", "missing"]
 
@@ -53,7 +53,7 @@ def examine(places: Places, environ: Mapping[str, str]) -> list[Check]:
     """Every check, in the order in which a person reads them.  Never raises for what it finds."""
     kernel = _linux() if sys.platform == "linux" else _macos()
     checks: list[Callable[[], Check | list[Check]]] = [
-        lambda: _program(environ),
+        lambda: _program(places, environ),
         lambda: _hooks(places),
         lambda: _permissions(places),
         lambda: _own_code(places, environ),
@@ -178,7 +178,7 @@ def _macos() -> list[Check]:
 # The agent and its hooks
 
 
-def _program(environ: Mapping[str, str]) -> Check:
+def _program(places: Places, environ: Mapping[str, str]) -> Check:
     found = shutil.which("claude", path=environ.get("PATH", os.defpath))
     if not found:
         return Check(
@@ -189,6 +189,14 @@ def _program(environ: Mapping[str, str]) -> Check:
             f"npm install -g @anthropic-ai/claude-code@{MEASURED}",
         )
     path = os.path.realpath(found)
+    if root := _of_a_session(places, found):
+        return Check(
+            "agent",
+            "degraded",
+            f"claude ({path}) was not asked for its version",
+            f"it lies in {root}, where a session may have put it, and here it would run outside the sandbox",
+            "take that folder from PATH, or install the agent outside of it",
+        )
     version = _version(found, environ)
     if version == MEASURED:
         return Check("agent", "ok", f"claude {version} ({path})")
@@ -198,6 +206,18 @@ def _program(environ: Mapping[str, str]) -> Check:
         )
     means = f"its hooks and words were measured with {MEASURED}: a denial may be explained less well"
     return Check("agent", "degraded", f"claude {version} ({path})", means, "nd7 denials shows what is recorded of it")
+
+
+def _of_a_session(places: Places, program: str) -> str:
+    """Where a program lies that some session could write: the working directory, or a live session's place; or ""."""
+    roots = set()
+    with contextlib.suppress(FileNotFoundError):
+        roots = {os.getcwd()} - {"/", places.home}
+    for session in sessions.live(places):
+        if record := session.record:
+            roots |= {record.project, record.tmp, *record.writable, *(grant.path for grant in record.grants)}
+    names = (os.path.abspath(program), os.path.realpath(program))
+    return next((root for root in sorted(roots) if any(within(name, root) for name in names)), "")
 
 
 def _version(program: str, environ: Mapping[str, str]) -> str:

@@ -12,17 +12,23 @@ from typing import NoReturn
 from nd7core import sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, places
+from nd7core.text import safe
 from nd7exec import client, lifecycle, resume, terminal
 from nd7exec.attach import CHORD
 from nd7exec.lifecycle import Session, Wish
 from nd7exec.supervisor import Supervisor
 from nd7exec.wire import write_all
 
+LONGEST_LINE = 8000  # characters; a session may have many grants, each a long path
+
 
 def say(line: str) -> None:
-    """One line on stderr, in a terminal that may be raw."""
+    """One line on stderr, in a terminal that may be raw.
+
+    What a session wrote may stand in it (a command that no hook told of), so nothing in it acts on the terminal.
+    """
     end = "\r\n" if os.isatty(2) else "\n"
-    write_all(2, f"nd7: {line}{end}".encode("utf-8", "backslashreplace"))
+    write_all(2, f"nd7: {safe(line, LONGEST_LINE)}{end}".encode("utf-8", "backslashreplace"))
 
 
 def run(wish: Wish, environ: dict[str, str]) -> int:

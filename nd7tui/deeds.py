@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +12,7 @@ from nd7core import grants, sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical
 from nd7core.record import Grant, Scope
+from nd7core.text import safe_path
 from nd7tui.model import Deed
 
 if TYPE_CHECKING:
@@ -65,10 +67,20 @@ def grant(places: Places, wish: Wish) -> Done:
     now = time.time_ns()
     line = command(wish)
     try:
-        if not wish.force and (dangers := _dangers(places, wish)):
-            return Done("grant", False, "", Deed(now, "grant", line, "asked first", False), wish, dangers)
+        if not wish.force:
+            # One path from here on: what was looked at, said yes to and granted is the same, whatever becomes a link.
+            shown, wish = wish.path, replace(wish, path=canonical(wish.path))
+            if dangers := (*_elsewhere(shown, wish.path), *_dangers(places, wish)):
+                return Done("grant", False, "", Deed(now, "grant", line, "asked first", False), wish, dangers)
         change = grants.allow(
-            places, wish.pid, wish.path, force=wish.force, scope=wish.scope, expires=wish.expires, origin=wish.origin
+            places,
+            wish.pid,
+            wish.path,
+            force=wish.force,
+            scope=wish.scope,
+            expires=wish.expires,
+            origin=wish.origin,
+            exactly=True,
         )
     except (Nd7Error, OSError) as error:
         message = error.message if isinstance(error, Nd7Error) else str(error)
@@ -76,6 +88,14 @@ def grant(places: Places, wish: Wish) -> Done:
     said = "is writable already" if change.already else "granted; the next Bash command has it"
     said += f". {change.note}" if change.note else ""
     return Done("grant", True, f"{change.path}: {said}", Deed(now, "grant", change.command or line, said), wish)
+
+
+def _elsewhere(shown: str, path: str) -> tuple[str, ...]:
+    """That a row's path has become a link since: another session may be able to make it one."""
+    # On macOS /tmp, /var and /etc are links, and rows have the names that people know.
+    if os.path.normpath(shown) == path or path == "/private" + os.path.normpath(shown):
+        return ()
+    return (f"{safe_path(shown)} is a link now: what would be granted is {safe_path(path)}",)
 
 
 def _dangers(places: Places, wish: Wish) -> tuple[str, ...]:

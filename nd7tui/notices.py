@@ -18,6 +18,7 @@ from nd7tui.model import Row, SessionRow
 
 # At most so often for one session and kind: ten agents that fail in a loop must not ring without end.
 QUIET_NS = 20_000_000_000
+SYSTEM = "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +125,12 @@ class Notices:
 
 def desktop(title: str, text: str) -> list[str]:
     """The command that shows a desktop notification here, or nothing."""
-    if shutil.which("notify-send"):
-        return ["notify-send", "--app-name=nd7", "--", title, text]
-    if shutil.which("osascript"):
+    # Not by PATH: a project's .venv/bin or node_modules/.bin may be on it, and a session writes what lies there.
+    if program := shutil.which("notify-send", path=SYSTEM):
+        return [program, "--app-name=nd7", "--", title, text]
+    if program := shutil.which("osascript", path=SYSTEM):
         script = "on run argv\ndisplay notification (item 2 of argv) with title (item 1 of argv)\nend run"
-        return ["osascript", "-e", script, title, text]
+        return [program, "-e", script, title, text]
     return []
 
 
