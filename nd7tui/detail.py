@@ -209,11 +209,14 @@ def detail(
     if verdict.source != "none" and not tight:
         glyph, word, role = look.STATE[row.state]
         state = Line("dim").put(glyph, role).gap().put(word, role)
-        state.put(safe(f"  {look.STATE_MEANS[row.state]}"))
+        state.gap(2)
+        means = look.STATE_MEANS[row.state]
         if row.count > 1:
             since = f", first at {look.clock(row.first_ts)}" if row.first_ts else ""
-            state.put(safe(f"; {row.count} times in this session{since}"))
-        found.append(state)
+            means += f"; {row.count} times in this session{since}"
+        at = state.cells
+        first, *more = wrap(safe(means), width - at)
+        found += [state.put(first), *indented(more, at, "dim")]
     where = look.short_path(row.cwd, home)
     by = row.tool + (f" in {where}" if where else "") + (" by a subagent" if row.agent_id else "")
     sections: list[tuple[str, list[Line]]] = [

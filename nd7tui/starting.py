@@ -27,7 +27,8 @@ def start(words: Sequence[str]) -> tuple[bool, str]:
         return False, f"it did not come up within {SECONDS:.0f} s"
     except (OSError, ValueError) as error:
         return False, str(error)
-    told = " ".join(ended.stderr.decode("utf-8", "replace").split()).removeprefix("nd7: ")
+    lines = ended.stderr.decode("utf-8", "replace").splitlines()
+    told = "; ".join(filter(None, (" ".join(line.split()).removeprefix("nd7: ") for line in lines)))
     if ended.returncode:
         return False, told or f"it ended with status {ended.returncode}"
     return True, told or "started"

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from nd7core.audit.log import Log, log_directory
+from nd7core.paths import places_of
 from nd7tui.cli import main
+from nd7tui.commands import export as module
 from nd7tui.commands.export import code
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
@@ -19,7 +21,8 @@ SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    where = places_of(str(tmp_path / "home"), state_home=str(tmp_path))
+    monkeypatch.setattr(module, "places", lambda: where)
     state = tmp_path / "nd7"
     for name, path in (("5b1d-a", "/srv/x y"), ("77aa-b", "/srv/`=1|<b>")):
         log = Log(log_directory(str(state), name))
@@ -89,7 +92,8 @@ def test_a_damaged_log_is_exported_as_far_as_it_goes(state: Path, capsys: pytest
 
 
 def test_nothing_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", os.fspath(tmp_path / "none"))
+    where = places_of(os.fspath(tmp_path / "home"), state_home=os.fspath(tmp_path / "none"))
+    monkeypatch.setattr(module, "places", lambda: where)
     assert json.loads(run(capsys)[1]) == []
     assert "None." in run(capsys, "--format", "md")[1]
 

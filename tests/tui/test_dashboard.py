@@ -111,6 +111,18 @@ async def test_the_detail_has_all_that_is_asked_of_it(here: Places) -> None:
             assert word in text, word
 
 
+def test_what_became_of_a_row_is_wrapped_and_not_cut() -> None:
+    from nd7tui.detail import detail
+
+    row = replace(tui_rows.rows()[0], state="open", count=41, first_ts=tui_rows.NOW - 10**9)
+    for width in (40, 60, 75, 118):
+        lines = [str(line.text) for line in detail(row, None, None, keys.caps({}), width)]
+        assert all(len(line) <= width for line in lines[:6])
+        told = " ".join(" ".join(lines).split())
+        assert "nothing has been done about it; 41 times in this session, first at" in told, width
+        assert f"first at {look.clock(tui_rows.NOW - 10**9)}" in told, width
+
+
 async def test_following_pausing_and_what_is_new(here: Places) -> None:
     seen: list[Message] = []
     app = Quiet(here)
