@@ -29,7 +29,9 @@ from nd7tui.model import Batch, Row
 from nd7tui.roster import roster
 from nd7tui.tracker import Track
 
-STEP_MS = 10  # watchfiles sleeps in steps of this; twice it is the longest that an append waits (17 ms measured)
+# watchfiles sleeps in steps, and an append waits one or two of them (17 ms at 10).  Small steps are what idling costs.
+BUSY_STEP, CALM_STEP = 5, 25
+BUSY_SECONDS = 20.0
 SWEEP_SECONDS = 1.0
 READ_AT_ONCE = 1 << 20
 FULL = 5_000  # rows that wait to be taken before reading stops
@@ -60,6 +62,7 @@ class Ingest:
         self._said: set[str] = set()
         self._roster: tuple[object, ...] = ()
         self._bounded = False
+        self._heard = -BUSY_SECONDS
         self._seen: dict[str, tuple[int, int, int]] = {}
 
     # -- the other thread's side ----------------------------------------------------------------------------------
@@ -118,23 +121,28 @@ class Ingest:
             self._stop.wait(SWEEP_SECONDS)
             self._sweep()
             return
-        swept = time.monotonic()
+        swept = 0.0  # what was written before the watcher was up is found by a look at everything
+        step = self._step()
         try:
             for changes in watch(
                 *roots,
                 watch_filter=None,
-                step=STEP_MS,
+                step=step,
                 debounce=50,
-                rust_timeout=int(SWEEP_SECONDS * 1000),
+                rust_timeout=250,
                 yield_on_timeout=True,
                 stop_event=self._stop,
                 raise_interrupt=False,
                 force_polling=False,
             ):
-                self._changed({path for _, path in changes})
+                if changes:
+                    self._heard = time.monotonic()
+                    self._changed({path for _, path in changes})
                 if time.monotonic() - swept >= SWEEP_SECONDS:
                     self._sweep()
                     swept = time.monotonic()
+                if self._step() != step:
+                    return
                 if [path for path in (self.places.sessions, self._logs) if os.path.isdir(path)] != roots:
                     return
         except (OSError, RuntimeError, UnicodeError) as error:
@@ -142,6 +150,10 @@ class Ingest:
             self._fault(f"the file watcher gave up ({error}); nd7 looks once a second instead")
             while not self._stop.wait(SWEEP_SECONDS):
                 self._sweep()
+
+    def _step(self) -> int:
+        """Milliseconds that the watcher sleeps between two looks: short while somebody writes."""
+        return BUSY_STEP if time.monotonic() - self._heard < BUSY_SECONDS else CALM_STEP
 
     def _changed(self, paths: set[str]) -> None:
         live = False
