@@ -184,7 +184,12 @@ class Supervisor:
         """The zygote has confined itself: serve its filter, give it its rulesets, and let the agent start."""
         assert self.to_zygote is not None
         self.notifier = confinement.Notifier(
-            held.listener_fd, self.rendezvous, self.refused, rules=self.floor, membership=held.membership()
+            held.listener_fd,
+            self.rendezvous,
+            self.refused,
+            rules=self.floor,
+            membership=held.membership(),
+            terminal=held.terminal,
         )
         self.loop.watch(self.notifier.fileno(), self.notifier.handle)
         if held.master_fd is not None:

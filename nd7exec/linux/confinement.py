@@ -193,6 +193,7 @@ def _enter(rules: LinuxRules, terminal_master: bool, why_not: str, version: int)
     with _narrated("capabilities"):
         namespaces.drop_capabilities()
     enforced["privileges"] = "no capabilities, no_new_privs"
+    missing += _of_others(rules)
     with _narrated("Landlock scopes"):
         scoped = landlock.enter_scope(version)
     enforced["signals"] = "Landlock scope" if scoped else "nd7's notifier"
@@ -222,6 +223,19 @@ def _enter(rules: LinuxRules, terminal_master: bool, why_not: str, version: int)
         # The record keeps only this table, and the dashboard shows it.
         enforced["not in force"] = "; ".join(missing)
     return Entered(listener, master, root, terminal, namespaced, version, enforced, missing)
+
+
+def _of_others(rules: LinuxRules) -> list[str]:
+    """What root, who has no capability in a session, cannot write there as it could outside."""
+    if os.geteuid() != 0:
+        return []
+    notes = []
+    for path in rules.writable:
+        with contextlib.suppress(OSError):
+            owner = os.stat(path)
+            if owner.st_uid != 0 and not owner.st_mode & 0o002 and path not in ("/dev/pts", "/dev/shm"):
+                notes.append(f"root has no privilege in a session, so {path} of user id {owner.st_uid} is not writable")
+    return notes
 
 
 def _terminal() -> tuple[int, str]:

@@ -278,3 +278,18 @@ def test_a_probe_of_namespaces_leaves_this_process_as_it_was() -> None:
     assert namespaces.usable() == ""
     assert (os.readlink("/proc/self/ns/user"), os.readlink("/proc/self/ns/mnt")) == before
     assert signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("uid", [0, UID] if os.getuid() == 0 else [UID])
+def test_root_is_told_which_writable_places_are_anothers(uid: int) -> None:
+    def prepare(targets: Targets) -> None:
+        if os.geteuid() == 0:
+            os.chown(targets.project, 4242, 4242)
+
+    with confined.cell(FULL, uid, prepare=prepare) as made:
+        told = [text for text in made.missing if text.startswith("root has no privilege in a session")]
+        assert bool(told) == (uid == 0)
+        if uid == 0:
+            # In the session's namespace that user has no name, and is shown as nobody.
+            assert made.targets.project in told[0]
+            assert refused(run(made, write, made.targets.project + "/new"), errno.EACCES)
