@@ -20,6 +20,8 @@ SOURCE = "intent:claude-code"
 # Claude Code cuts what it tells a hook at 30,000 characters an output; a Write's content and images are whole.
 # 24 MB is far above anything seen, so that one of 20 MB is still recorded, and small enough for a hook's time.
 MAX_PAYLOAD = 24_000_000
+# Each takes some 60 bytes as Python's object: 8 million empty objects, 24 MB of them, would take 700 MB and 15 s.
+MAX_PARTS = 500_000
 
 _COMMON = ("cwd", "transcript_path", "hook_event_name", "permission_mode", "prompt_id", "agent_id", "agent_type")
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filePath", "notebookPath")
@@ -58,6 +60,8 @@ def frame_of(payload: bytes, *, hook_ppid: int | None = None) -> HookFrame:
     """
     if len(payload) > MAX_PAYLOAD:
         raise HookError(f"a hook payload of {len(payload)} bytes is more than {MAX_PAYLOAD}", peek(payload))
+    if parts(payload, MAX_PARTS) > MAX_PARTS:
+        raise HookError(f"a hook payload of more than {MAX_PARTS} parts", peek(payload))
     text, value, notes = _parse(payload)
     session_id, event = value.get("session_id"), value.get("hook_event_name")
     if type(session_id) is not str or type(event) is not str:
@@ -143,6 +147,34 @@ def _without_surrogates(value: dict[str, Any]) -> tuple[dict[str, Any], int]:
         return value, 0
     made: dict[str, Any] = json.loads(clean)
     return made, count
+
+
+def parts(payload: bytes, limit: int) -> int:
+    """About how many values a JSON text has: its commas and brackets outside of strings; stops counting at `limit`."""
+    total = payload.count(b",") + payload.count(b"[") + payload.count(b"{")
+    if total <= limit:
+        return total
+    total = at = 0
+    while total <= limit:
+        quote = payload.find(b'"', at)
+        end = len(payload) if quote < 0 else quote
+        total += payload.count(b",", at, end) + payload.count(b"[", at, end) + payload.count(b"{", at, end)
+        if quote < 0:
+            break
+        at = _after_string(payload, quote + 1)
+    return total
+
+
+def _after_string(payload: bytes, at: int) -> int:
+    """Where a string that began before `at` is over: behind a quote with an even number of backslashes before it."""
+    while (quote := payload.find(b'"', at)) >= 0:
+        before = quote
+        while before > at and payload[before - 1] == 0x5C:
+            before -= 1
+        at = quote + 1
+        if (quote - before) % 2 == 0:
+            return at
+    return len(payload)
 
 
 def nested_deeper(value: object, limit: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nd7core.audit.frame import encode
-from nd7core.hooks import MAX_PAYLOAD, HookError, frame_of, nested_deeper
+from nd7core.hooks import MAX_PAYLOAD, HookError, frame_of, nested_deeper, parts
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "hook_payloads.jsonl"
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in FIXTURE.read_text().splitlines()]
@@ -152,7 +153,8 @@ def test_a_common_key_of_another_type_is_not_lost() -> None:
         (b'{"session_id":"s","hook_event_name":"Stop","a":NaN}', "no JSON"),
         (b'{"session_id":"s","hook_event_name":"Stop","a":1e999}', "no JSON"),
         (b'{"session_id":"s","hook_event_name":"Stop","a":\0}', "no JSON"),
-        (b"[" * 1_000_000, "nested too deep"),
+        (b"[" * 400_000, "nested too deep"),
+        (b"[" * 1_000_000, "500000 parts"),
         (b'{"session_id":"s","a":' + b"9" * 10_000 + b"}", "no JSON"),
         ("{}".encode("utf-16"), "no JSON"),
         (b'{"session_id":"s","hook_event_name":"' + b"x" * MAX_PAYLOAD + b'"}', "more than"),
@@ -238,3 +240,37 @@ def test_any_payload_becomes_a_frame_that_can_be_written(event: str, more: dict[
         assert b"NaN" in payload or b"Infinity" in payload, error.message
         return
     encode(made.session_id, 0, 0, "h", "s", made.kind, "p", made.body)
+
+
+def _counted(value: object) -> int:
+    if isinstance(value, dict | list):
+        inside = value.values() if isinstance(value, dict) else value
+        return 1 + max(0, len(value) - 1) + sum(map(_counted, inside))
+    return 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_are_counted_outside_of_strings(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def some(depth: int) -> object:
+        if depth > 4 or not (kind := chance.randrange(4)):
+            return "".join(chance.choice('ab\\"[{,') for _ in range(chance.randrange(8)))
+        if kind == 1:
+            return [some(depth + 1) for _ in range(chance.randrange(4))]
+        return {f'{n}"\\,[': some(depth + 1) for n in range(chance.randrange(4))} if kind == 2 else 7
+
+    for _ in range(100):
+        value = some(0)
+        wanted = _counted(value)
+        text = json.dumps(value).encode()
+        assert parts(text, wanted) == wanted or text.count(b",") + text.count(b"[") + text.count(b"{") <= wanted
+        assert parts(text, 0) > 0 or not wanted
+
+
+def test_a_long_string_is_one_part_and_a_million_values_are_too_many() -> None:
+    text = json.dumps({"a": '[{,\\"' * 1_000_000}).encode()
+    assert parts(text, 500_000) == 1
+    assert parts(b"[" + b"{}," * 1_000_000 + b"0]", 500_000) > 500_000
+    with pytest.raises(HookError, match="500000 parts"):
+        frame_of(b'{"session_id":"s","hook_event_name":"Stop","x":[' + b"{}," * 1_000_000 + b"0]}")

@@ -280,6 +280,28 @@ def test_payloads_that_never_end(world: World) -> None:
     nothing_left(world)
 
 
+@pytest.mark.parametrize("part", ["{},", "[],", "1.5,", '"aaa",'])
+def test_a_payload_of_millions_of_parts(world: World, part: str) -> None:
+    """23 MB of small values would be 700 MB of objects, and a quarter of a minute without an answer to any hook."""
+    start = payload("PreToolUse", tool_name="Bash", tool_use_id="t", tool_input={"command": "x"})
+    world.write("big", start.replace('{"command": "x"}', f"[{part * (23_000_000 // len(part))}0]"))
+    world.write("start", payload("SessionStart", source="startup"))
+    session = Session(world)
+    session.ask("$H < start")
+    before = session.measure()
+    session.send("$H < big 2> told; $H < start; echo =big=")
+    highest, end = 0, time.monotonic() + 6
+    while time.monotonic() < end and sum(frame["kind"] == "session_start" for frame in frames(world)) < 2:
+        highest = max(highest, session.measure().get("scribe", (0, 0))[0])
+        time.sleep(0.02)
+    assert highest - before["scribe"][0] < 120 * MEGABYTE, highest
+    world.wait(lambda: "parts" in world.read("told"), what=lambda: world.read("told"))
+    (gap,) = [frame["body"] for frame in frames(world) if frame["kind"] == "gap"]
+    assert "500000 parts" in gap["text"]
+    session.process.terminate()
+    assert session.process.wait(30) == 143
+
+
 def fill(world: World, path: str) -> None:
     """Leave no room on the disk that a file is on."""
     with world.path(path).open("wb", buffering=0) as file:
