@@ -322,9 +322,17 @@ class Main(Page):
         if self.row is not None:
             self.app.push_screen(Moment(self.row.id))
 
+    def bottom_line(self, width: int) -> list[Line]:
+        """The last line; while the filter is typed, every key but two is a letter of it."""
+        if not self.filter_bar.is_open or self.dash.said is not None:
+            return super().bottom_line(width)
+        line = Line("dim").gap().put(safe("Enter"), "key").put(safe(" keep the filter  "))
+        return [line.put(safe("Esc"), "key").put(safe(" as it was before"))]
+
     def do_filter(self) -> None:
         """`/`."""
         self.filter_bar.open(self.dash.store.filter)
+        self.redraw_bars()
 
     def _filter(self, found: Filter) -> str:
         store = self.dash.store
@@ -336,6 +344,7 @@ class Main(Page):
 
     def _filter_closed(self) -> None:
         self.stream.focus()
+        self.redraw_bars()
 
     def _switch(self, number: int) -> None:
         store = self.dash.store

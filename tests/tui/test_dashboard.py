@@ -111,6 +111,19 @@ async def test_the_detail_has_all_that_is_asked_of_it(here: Places) -> None:
             assert word in text, word
 
 
+async def test_the_last_line_names_no_key_that_would_only_be_typed(here: Places) -> None:
+    app = Quiet(here)
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.fill()
+        await pilot.press("slash")
+        await pilot.pause()
+        assert picture(app).splitlines()[-1].strip() == "Enter keep the filter  Esc as it was before"
+        for key in ("enter", "slash", "escape"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert ("g grant" in picture(app).splitlines()[-1]) is (key != "slash"), key
+
+
 def test_what_became_of_a_row_is_wrapped_and_not_cut() -> None:
     from nd7tui.detail import detail
 
