@@ -13,6 +13,7 @@ from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical
 from nd7core.record import Grant, Scope
 from nd7core.text import safe_path
+from nd7tui.look import short_path
 from nd7tui.model import Deed
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def grant(places: Places, wish: Wish) -> Done:
         return Done("grant", False, message, Deed(now, "grant", line, message, False), wish)
     said = "is writable already" if change.already else "granted; the next Bash command has it"
     said += f". {change.note}" if change.note else ""
-    return Done("grant", True, f"{change.path}: {said}", Deed(now, "grant", change.command or line, said), wish)
+    shown = short_path(change.path, places.home)  # the bottom line is short, and what follows counts
+    return Done("grant", True, f"{shown}: {said}", Deed(now, "grant", change.command or line, said), wish)
 
 
 def _elsewhere(shown: str, path: str) -> tuple[str, ...]:
@@ -118,12 +120,12 @@ def take_back(places: Places, pid: int, path: str) -> Done:
         message = error.message if isinstance(error, Nd7Error) else str(error)
         return Done("take-back", False, message, Deed(now, "take back", line, message, False))
     said = "taken back; the next Bash command is without it" + (f". {change.note}" if change.note else "")
-    return Done("take-back", True, f"{change.path}: {said}", Deed(now, "take back", change.command or line, said))
+    shown = short_path(change.path, places.home)
+    return Done("take-back", True, f"{shown}: {said}", Deed(now, "take back", change.command or line, said))
 
 
 def ask(dash: Dashboard, wish: Wish, dangers: tuple[str, ...]) -> Ask:
     """The screen that asks before a dangerous grant."""
-    from nd7tui.look import short_path
     from nd7tui.screens.ask import Ask
 
     sure = replace(wish, force=True)
