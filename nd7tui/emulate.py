@@ -12,6 +12,9 @@ import unicodedata
 
 MOST = 256 * 1024
 LARGEST = (200, 400)  # rows, columns: a session may claim any size
+# Blank lines made before the rest is passed over.  One for each byte of output is as many as newlines can ask for; a
+# hostile session can have 200 made by five bytes, over and over, and half a minute of the dashboard's time with them.
+MOST_BLANKS = MOST
 
 _TOKEN = re.compile(
     r"\x1b\[([0-?]*)[ -/]*([@-~])"  # CSI
@@ -34,6 +37,7 @@ class Screen:
     def __init__(self, rows: int, columns: int) -> None:
         self.rows = max(1, min(rows, LARGEST[0]))
         self.columns = max(1, min(columns, LARGEST[1]))
+        self._blanks = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -45,7 +49,10 @@ class Screen:
 
     def feed(self, data: bytes) -> None:
         """Take what was written.  Never raises."""
+        self._blanks = 0
         for match in _TOKEN.finditer(data[-MOST:].decode("utf-8", "replace")):
+            if self._blanks > MOST_BLANKS:
+                break
             text = match[5]
             if text:
                 self._print(text)
@@ -64,6 +71,7 @@ class Screen:
         return found
 
     def _blank(self) -> list[str]:
+        self._blanks += 1
         return [" "] * self.columns
 
     def _print(self, text: str) -> None:

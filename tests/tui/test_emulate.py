@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nd7tui.emulate import LARGEST, Screen, show
+from nd7tui.emulate import LARGEST, MOST, Screen, show
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,16 @@ def test_a_large_screenful_is_quick_and_a_claimed_size_is_bounded() -> None:
     start = time.perf_counter()
     assert len(show(b"\x1b[31mabc\r\n" * 100_000, 10**9, 10**9)) <= LARGEST[0]
     assert time.perf_counter() - start < 3
+
+
+@pytest.mark.parametrize("unit", [b"\x1b[?47h", b"\x1b[999S", b"\x1b[999T", b"\x1b[999L", b"\x1b[200;1H\x1b[1J"])
+def test_a_screen_that_is_made_to_cost_much_costs_little(unit: bytes) -> None:
+    """A look at a hostile session's screen must not take the dashboard's time: it took 33 s."""
+    before = time.process_time()
+    lines = show(b"first" + unit * (MOST // len(unit)), *LARGEST)
+    assert time.process_time() - before < 8
+    assert len(lines) <= LARGEST[0]
+
+
+def test_as_many_lines_as_fit_into_what_is_looked_at_are_all_shown() -> None:
+    assert show(b"\n" * (MOST - 4) + b"last", 24, 80)[-1] == "last"
