@@ -123,7 +123,7 @@ class Dashboard(Outside, Mortal):
         """The ingest thread: its imports, too, happen here and not before the first paint."""
         from nd7tui.ingest import Ingest
 
-        self._ingest = Ingest(self.places, self._tell)
+        self._ingest = Ingest(self.places, self._tell, clears=not self.read_only)
         self._ingest.run()
 
     def _tell(self) -> None:

@@ -111,6 +111,9 @@ def _why(row: Row, home: str, outlook: Outlook | None, width: int) -> list[Line]
         found += indented(wrap(safe(text), width), 0, "dim")
     if verdict.contradiction:
         found += indented(wrap(safe("but " + look.short_text(verdict.contradiction, home), 600), width), 0, "warn")
+    if outlook is not None and outlook.ordinary:
+        text = f"the file's own permissions {outlook.ordinary}"
+        found += indented(wrap(safe(text, 600), width), 0, "dim" if outlook.ordinary == "would let it" else "warn")
     if outlook is not None and outlook.refused_by:
         number = f"policy.sb line {outlook.line}: " if outlook.line else "policy.sb: "
         found += indented(wrap(safe(number + outlook.refused_by.strip(), 600), width), 0, "dim")

@@ -7,6 +7,7 @@ its answer is kept with the row; the thread that draws only shows it.
 from __future__ import annotations
 
 from nd7core import grants, policy
+from nd7core.attribution import FileLook
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7core.sessions import Session, live
@@ -29,7 +30,7 @@ def look(places: Places, row: Row, session: SessionRow | None) -> Outlook:
     reason = why_not(row, session)
     path = row.verdict.grant
     found = session_of(places, row.nd7_session) if row.nd7_session is not None else None
-    line, text = None, ""
+    line, text, ordinary = None, "", ""
     if found is not None and found.record is not None:
         operation = row.verdict.operation
         if operation in _DECIDED and row.verdict.target.startswith("/"):
@@ -39,13 +40,16 @@ def look(places: Places, row: Row, session: SessionRow | None) -> Outlook:
                 decision = None
             if decision is not None and not decision.allowed:
                 line, text = decision.line, decision.text
+            seen = FileLook().at(row.verdict.target, operation)
+            if seen is not None and seen.allowed is not None:
+                ordinary = "would let it" if seen.allowed else f"would refuse it too: {seen.why}"
     if reason:
-        return Outlook(path, reason, refused_by=text, line=line)
+        return Outlook(path, reason, refused_by=text, line=line, ordinary=ordinary)
     if found is None or found.record is None:
         return Outlook(path, "the session has ended; a grant would reach nothing")
     refusal = grants.check(found.record, path)
     if refusal is not None and not refusal.force_helps:
-        return Outlook(path, refusal.reason, refused_by=text, line=line)
+        return Outlook(path, refusal.reason, refused_by=text, line=line, ordinary=ordinary)
     dangers = grants.dangers(path, home=found.record.home)
     if refusal is not None:
         dangers.insert(0, refusal.reason)
@@ -56,5 +60,6 @@ def look(places: Places, row: Row, session: SessionRow | None) -> Outlook:
         already=already,
         refused_by=text,
         line=line,
+        ordinary=ordinary,
         command=command_of(row.nd7_session or 0, path),
     )

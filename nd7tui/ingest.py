@@ -32,6 +32,7 @@ from nd7tui.tracker import Track
 # watchfiles sleeps in steps, and an append waits one or two of them (17 ms at 10).  Small steps are what idling costs.
 BUSY_STEP, CALM_STEP = 5, 25
 BUSY_SECONDS = 20.0
+ORPHANED_SECONDS = 10.0
 SWEEP_SECONDS = 1.0
 READ_AT_ONCE = 1 << 20
 FULL = 5_000  # rows that wait to be taken before reading stops
@@ -45,9 +46,10 @@ class Ingest:
 
     Args:
         arrived: called in this thread when there is something to take; must only post a message.
+        clears: also remove the directories of sessions whose process died without doing so.
     """
 
-    def __init__(self, places: Places, arrived: Callable[[], None]) -> None:
+    def __init__(self, places: Places, arrived: Callable[[], None], *, clears: bool = False) -> None:
         self.places = places
         self._arrived = arrived
         self._logs = os.path.join(places.state, "sessions")
@@ -63,6 +65,9 @@ class Ingest:
         self._roster: tuple[object, ...] = ()
         self._bounded = False
         self._heard = -BUSY_SECONDS
+        self._dead: list[sessions.Session] = []
+        self._died = 0.0
+        self._clears = clears
         self._seen: dict[str, tuple[int, int, int]] = {}
 
     # -- the other thread's side ----------------------------------------------------------------------------------
@@ -108,6 +113,7 @@ class Ingest:
             with contextlib.suppress(OSError):
                 os.makedirs(directory, 0o700, exist_ok=True)
         self._look_at_sessions()
+        self._clear(now=True)
         self._list_logs(first=True)
         self._read_all()
         self._pending.caught_up = True
@@ -174,9 +180,22 @@ class Ingest:
     def _sweep(self) -> None:
         if self._stamps() != self._seen or not all(sessions.is_alive(session) for session in self._live):
             self._look_at_sessions()
+        self._clear()
         self._list_logs()
         self._read_all()
         self._hand_over()
+
+    def _clear(self, *, now: bool = False) -> None:
+        """Remove what sessions whose `nd7 run` was killed have left; they are shown as orphaned for a while before."""
+        if not self._dead or not self._clears:
+            self._died = 0.0
+        elif now or (self._died and time.monotonic() - self._died > ORPHANED_SECONDS):
+            self._died = 0.0
+            with contextlib.suppress(OSError, Nd7Error):
+                sessions.sweep(self.places)
+            self._look_at_sessions()
+        else:
+            self._died = self._died or time.monotonic()
 
     def _stamps(self) -> dict[str, tuple[int, int, int]]:
         """What tells whether a record may have changed, without reading it."""
@@ -201,6 +220,7 @@ class Ingest:
             if not session.pid:
                 self._fault(session.problem)
         self._live = [session for session in found if session.pid and session.alive]
+        self._dead = [session for session in found if session.pid and not session.alive]
         for session in self._live:
             record = session.record
             if record is None:
@@ -285,7 +305,7 @@ class Ingest:
 
     def _hand_over(self, *, force: bool = False) -> None:
         """Tell the screen that there is something, if it has not been told; wait where it does not come to take it."""
-        rows = roster(self._live, list(self._tracks.values()), self.places.home)
+        rows = roster([*self._live, *self._dead], list(self._tracks.values()), self.places.home)
         with self._lock:
             if rows != self._roster or force:
                 self._roster = rows

@@ -22,6 +22,7 @@ class Outlook:
         already: whether a grant covers it.
         refused_by: the profile's line that refuses the target, as it stands there.
         line: its number, or None.
+        ordinary: what the file's own permissions say of it: "would let it", "would refuse it too: ...", or "".
         command: the command line that does the same as `g`.
     """
 
@@ -32,6 +33,7 @@ class Outlook:
     refused_by: str = ""
     line: int | None = None
     command: str = ""
+    ordinary: str = ""
 
 
 def why_not(row: Row, session: SessionRow | None) -> str:

@@ -81,6 +81,8 @@ def _live_row(session: Session, tracks: Sequence[Track], home: str) -> SessionRo
         problem=session.problem or next((track.problem for track in tracks if track.problem), ""),
         directory=session.directory,
     )
+    if not session.alive:
+        row = replace(row, activity="orphaned", waits_for="its nd7 run was killed")
     if record is None:
         return row
     return replace(

@@ -17,7 +17,7 @@ from nd7tui.model import Row, SessionRow
 from nd7tui.screens.page import Page
 from nd7tui.screens.reasons import reason
 from nd7tui.widgets.bar import Bar
-from nd7tui.widgets.card import CHORD, pane_title, peek_lines, session_card, switches
+from nd7tui.widgets.card import CHORD, pane_title, peek_lines, session_card, status_line, switches
 from nd7tui.widgets.filterbar import FilterBar
 from nd7tui.widgets.lists import ALL, SessionList, Stream
 from nd7tui.widgets.rowlist import RowList
@@ -136,18 +136,7 @@ class Main(Page):
         return found
 
     def at_right(self) -> Line:
-        store = self.dash.store
-        live = [session for session in store.sessions.values() if session.live]
-        waiting = sum(session.activity == "waiting" for session in live)
-        line = Line("dim")
-        if self.dash.read_only:
-            line.put(safe("read-only   "), "warn")
-        if waiting:
-            line.put(safe(f"◉ {waiting} waiting for you   "), "warn", do="screen.press('waiting')")
-        line.put(safe(f"{len(live)} live"), "dim")
-        if store.faults:
-            line.put(safe(f"   ! {look.plural(len(store.faults), 'fault')} in logs"), "bad")
-        return line
+        return status_line(self.dash.store, read_only=self.dash.read_only)
 
     def _title(self, text: str, width: int, right: Line, pane: str, note: str = "") -> list[Line]:
         return [pane_title(text, width, right, focused=self.focused is not None and self.focused.id == pane, note=note)]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     # Not at run time: the package brings the whole engine along, a fifth of the time to the first paint.
     from nd7core.attribution.verdict import Source
     from nd7tui.messages import Peeked
+    from nd7tui.store import Store
 
 # How one comes back from a session's screen; `nd7exec.attach` knows the bytes.
 CHORD = "Ctrl+\\ then d"
@@ -51,6 +52,21 @@ def switches(counts: Mapping[Source, int], hidden: Set[Source], *, words: bool) 
         label += (" ✕" if words else "✕") if off else ""
         line.put(safe(f"{number} "), "faint", do=do).put(safe(label), "faint" if off else role, do=do)
         line.gap(2 if number < len(look.SOURCES) else 0)
+    return line
+
+
+def status_line(store: Store, *, read_only: bool) -> Line:
+    """What stands at the right of the first line: who waits, how many run, what is wrong."""
+    live = [session for session in store.sessions.values() if session.live]
+    waiting = sum(session.activity == "waiting" for session in live)
+    line = Line("dim")
+    if read_only:
+        line.put(safe("read-only   "), "warn")
+    if waiting:
+        line.put(safe(f"◉ {waiting} waiting for you   "), "warn", do="screen.press('waiting')")
+    line.put(safe(f"{len(live)} live"), "dim")
+    if store.faults:
+        line.put(safe(f"   ! {look.plural(len(store.faults), 'fault')} in logs"), "bad")
     return line
 
 

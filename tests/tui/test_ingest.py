@@ -92,6 +92,29 @@ async def test_started_with_nothing_then_a_session_comes_and_goes(here: Places, 
         assert "ended" in said(app)
 
 
+async def test_a_session_whose_supervisor_was_killed_is_orphaned_and_then_cleared_away(
+    here: Places, live: Story, owner: Sleeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nd7tui.ingest.ORPHANED_SECONDS", 3.0)
+    app = Dashboard(here)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: rows(app))
+        owner.end()
+        await until(pilot, lambda: "orphaned" in picture(app))
+        assert "0 live" in picture(app)
+        await until(pilot, lambda: not os.path.exists(f"{here.sessions}/{owner.pid}"))
+        await until(pilot, lambda: "orphaned" not in picture(app) and "ended" in picture(app))
+
+
+async def test_a_read_only_dashboard_clears_nothing_away(here: Places, live: Story, owner: Sleeper) -> None:
+    owner.end()
+    app = Dashboard(here, read_only=True)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: "orphaned" in picture(app))
+        await pilot.pause(1.5)
+        assert os.path.exists(f"{here.sessions}/{owner.pid}")
+
+
 async def test_sessions_that_are_over_are_shown(here: Places) -> None:
     story = Story(here, "5b1d", f"{here.home}/src/old")
     story.start()
@@ -153,11 +176,12 @@ async def test_damaged_sessions_and_those_of_another_nd7(here: Places, owner: Sl
 
 async def test_g_grants_and_u_takes_back_for_real(here: Places, live: Story, owner: Sleeper) -> None:
     app = Dashboard(here)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 50)) as pilot:
         await until(pilot, lambda: rows(app) and app.outlook_of(rows(app)[0]) is not None)
         text = picture(app)
         assert "grant ~/.cache/uv to api's next Bash commands" in text
         assert f"nd7 allow --session {owner.pid}" in text and "policy.sb line" in text
+        assert "own permissions would let it" in text
         await pilot.press("g")
         await until(pilot, lambda: rows(app)[0].state == "granted")
         record = sessions.load(here, owner.pid).record
