@@ -118,6 +118,9 @@ def remember(places: Places, record: Record, now: int) -> None:
         ended: dict[str, Any] = data["ended"]
         changed = False
         for name in record.agent_sessions:
+            before = ended.get(name)
+            if isinstance(before, dict) and before.get("project") != record.project:
+                continue  # a payload may name any session: what another project's had is not this one's to change
             changed = ended.pop(name, None) is not None or changed
             if kept:
                 # Put at the end: the oldest stand first and go first.

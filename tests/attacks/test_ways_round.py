@@ -7,16 +7,17 @@ import os
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from world import World
 
-from nd7core import grants, process, sessions
+from nd7core import grants, process, sessions, standing
 from nd7core.grants import GrantError
 from nd7core.paths import Places
 from nd7core.policy import build
-from nd7core.record import Record
+from nd7core.record import Grant, Record
 from nd7tui import deeds, notices
 
 EXEC = "~/.local/state/nd7/bin/nd7-exec"
@@ -110,6 +111,23 @@ def test_a_path_that_becomes_a_link_between_the_question_and_the_yes_is_not_gran
     assert granted(places, pid) == []
     # Typed by a person it is what it leads to, and said so.
     assert grants.allow(places, pid, shown).path == f"{places.home}/private"
+
+
+def test_a_session_that_claims_another_projects_conversation_changes_nothing_of_it(tmp_path: Path) -> None:
+    """Any process of a session may send a payload with any id, and past ids can be read in nd7's log."""
+    places, pid = prepared(tmp_path)
+    ours = sessions.load(places, pid).record
+    assert ours
+    name = "11111111-1111-1111-1111-111111111111"
+    theirs = replace(
+        ours, project=f"{places.home}/other", agent_sessions=(name,), grants=(Grant(f"{places.home}/private"),)
+    )
+    standing.remember(places, theirs, time.time_ns())
+    for grants_of_ours in ((), (Grant(f"{places.home}/tmp"),)):
+        standing.remember(places, replace(ours, agent_sessions=(name,), grants=grants_of_ours), time.time_ns())
+        kept = standing.ended_with(places, theirs.project, name)
+        assert [grant.path for grant in kept] == [f"{places.home}/private"]
+        assert standing.ended_with(places, ours.project, name) == ()
 
 
 def test_only_the_three_descriptors_reach_agent_and_command(world: World) -> None:
