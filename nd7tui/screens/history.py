@@ -282,7 +282,11 @@ class History(Page):
             return nothing(
                 width, f"No session recorded here was refused: {self.box.value}", "source:other looks further."
             )
-        return nothing(width, "No session has left a log with a denial in it.", "nd7 run claude records them; nd7 demo leaves none behind.")
+        return nothing(
+            width,
+            "No session has left a log with a denial in it.",
+            "nd7 run claude records them; nd7 demo leaves none behind.",
+        )
 
     # -- the lines round it ---------------------------------------------------------------------------------------
 
