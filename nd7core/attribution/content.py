@@ -42,11 +42,15 @@ _PASSED = Gate(
 )
 _COMPARED = Gate(
     re.compile(
-        r"^\s*E\s+assert\b|^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|"
-        r"wanted|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|\bassert(?:Raises|"
-        r"_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
+        r"^\s*E\s+assert\b|^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|"
+        r"Actual|got|want|wanted|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|"
+        r"\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
     ),
     "expected received actual got want have to_throw to_equal to_match to_contain assert did_not_raise pytest.raises",
+)
+# What a test compared: the words alone behind a sign of a difference.
+_DIFFED = re.compile(
+    r"(?:E\s{2,})?[-+]\s+[\"']?(?:permission denied|operation not permitted|access denied)[\"']?,?$", re.IGNORECASE
 )
 _CODE = re.compile(
     r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert |"
@@ -112,6 +116,8 @@ class Content:
         """Whether a line was shown and not suffered."""
         stripped = line.strip()
         if finding is not None and _talked_about(finding):
+            return True
+        if _DIFFED.match(stripped):
             return True
         if len(stripped) > 8 and stripped in self.failure.command:
             return True

@@ -167,7 +167,9 @@ def _of_marks(
         bare = finding.kind == "unknown" or (finding.kind == "network" and not finding.port)
         judge.otherwise = others.elsewhere_in(lines) if bare and finding.program != "ping" else None
         item = judge.finding(finding)
-        if item.kind == "unknown" and any(old.kind != "unknown" and old.errno == finding.errno for old in judged):
+        if item.kind == "unknown" and any(
+            old.kind != "unknown" and (old.errno == finding.errno or finding.errno == "ANY") for old in judged
+        ):
             continue  # the same failure told again: an error object's fields, a cause, a closing line
         judged.append(item)
     return judged
@@ -188,7 +190,8 @@ def _combine(judged: list[Judged], failure: Failure) -> Verdict:
     kernel = [item for item in kernel if item.kind != "unknown"] or kernel
     if kernel:
         leading = next(
-            (item for item in kernel if item.remedy in ("grant", "restart-wider") and item.target), kernel[0]
+            (item for item in kernel if item.remedy in ("grant", "restart-wider") and item.target),
+            next((item for item in kernel if item.target and item.operation == kernel[0].operation), kernel[0]),
         )
         if leading.remedy == "grant" and kernel[0].kind in ("network", "socket") and not kernel[0].target:
             # A socket was refused first, without a name: the folder's grant alone would not let it through.

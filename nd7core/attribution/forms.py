@@ -91,7 +91,7 @@ _SOURCE_NAME = re.compile(r"\S*\.\w{1,4}:\d+(?::in [`'][^']*')?")
 
 def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
     """One line with an error on it, taken apart."""
-    line = lines[index]
+    line = nearby.joined(lines, index)
     program = program_of(line)
     found = named_paths(line, mark, program)
     rest = _READ_ONLY.sub(" ", line[: mark.start] + " " + line[mark.end :])

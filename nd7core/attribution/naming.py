@@ -100,6 +100,8 @@ def _between(text: str, program: str) -> list[str]:
             return _cut_out(segment[start.start() :], between=start.start() == 0 and number == len(segments) - 1)
         if number and (name := _relative(segment, program)):
             return [name]
+    if len(segments) > 1 and segments[1] in ("error", "warning", "fatal error") and _FILE_NAME.fullmatch(segments[0]):
+        return [segments[0]]  # a compiler's word on a file
     # `/a/b-lock: openFd: ...`: what stands first is no program
     return [segments[0]] if own and paths.looks_like_path(segments[0]) and not _BINARY.search(segments[0]) else []
 
@@ -180,7 +182,7 @@ def named_paths(line: str, mark: markers.Mark, program: str, *, files_only: bool
     if clear:
         inner = _go(before)
         if inner and paths.looks_like_path(inner[0]):
-            return tuple(inner)  # `creating directory "/a": mkdir /a/b: ...`: the call that failed
+            return (*clear, *inner)  # `creating directory "/a": mkdir /a/b: ...`: the call that failed
         if len(plain) == 1 and _MOVED.search(line):
             # `'name' => '/a'`: the other end of a link or a rename.
             first = line.find(plain[0]) < line.find(clear[0])

@@ -78,9 +78,21 @@ _COULD_NOT = re.compile(
 )
 
 
+_OPEN = re.compile(r"[\"'`][~/][^\"'`]*$")
+_REST = re.compile(r"\s*([^\s\"'`][^\"'`]*[\"'`])")
+
+
+def joined(lines: Sequence[str], index: int) -> str:
+    """A line with the rest of a quoted path that a box broke over two."""
+    line = lines[index]
+    if index + 1 < len(lines) and len(line) < 400 and _OPEN.search(line) and (rest := _REST.match(lines[index + 1])):
+        return line + rest[1]
+    return line
+
+
 def lonely(line: str) -> tuple[str, ...]:
     """A path on a line of its own or in a sentence about a failure; never one of a stack trace."""
-    if len(line) > 2000 or _FRAME.search(line) or "://" in line:
+    if len(line) > 2000 or (_FRAME.search(line) and ": error: " not in line) or "://" in line:
         return ()
     bare = _LISTED.sub("", line.strip()).strip("'\"`│| ")
     if paths.looks_like_path(bare) and " " not in bare:

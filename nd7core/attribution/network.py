@@ -119,7 +119,7 @@ PROGRAMS = names(
 _PORT_OPTIONS = ("-p", "-P", "--port", "-port", "-l", "--listen", "--bind-port")
 _HOST_OPTIONS = ("-h", "--host", "--bind", "-b", "--hostname", "--ip", "--address", "-H", "-connect")
 _LITERAL_PAIR = re.compile(r"[\"']([\w.-]+)[\"']\s?,\s?(\d{2,5})\b|\b(\d{2,5})\s?,\s?[\"']([\w.-]+)[\"']")
-_SERVERS = frozenset({"http.server", "uvicorn", "flask", "gunicorn", "vite", "serve", "http-server"})
+_SERVERS = frozenset({"http.server", "runserver", "uvicorn", "flask", "gunicorn", "vite", "serve", "http-server"})
 _NO_HOST = names("tcp udp line port error code at in file to address reason")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nd7core.attribution import forms, markers, nearby, others, paths
+from nd7core.attribution import forms, markers, nearby, network, others, paths
 from nd7core.attribution.content import Content
 from nd7core.attribution.cutting import KEY_PATH, START, cut
 from nd7core.attribution.finding import Finding, Told
@@ -42,6 +42,14 @@ _OTHER_CAUSE = Gate(
     "syntax unknown enoent enotdir eisdir enospc econn etimedout eaddr in_use locked held",
 )
 _CURL = re.compile(r"Failed to connect to (?P<host>\S+) port (?P<port>\d{1,5})\b")
+_URL = re.compile(
+    r"\b(?:could not|couldn.t|cannot|can.t|unable to|failed to) connect to\b.{0,60}?[/@\s\"'](?P<host>[\w.-]+):"
+    r"(?P<port>\d{2,5})\b",
+    re.IGNORECASE,
+)
+_PORT = re.compile(r"permission to (?:access|bind(?: to)?|use|listen on|open) (?:that|this|the) port", re.IGNORECASE)
+# With `recursive` Node and Elixir say so where the folder could not be made on a file system that is read-only.
+_RECURSIVE = re.compile(r"ENOENT: no such file or directory, mkdir\b|\(with -p\) .{1,400}: no such file or directory")
 _REFUSED = re.compile(r"connection refused|ECONNREFUSED|timed out|no route to host", re.IGNORECASE)
 _RELATIVE = re.compile(r"\.?[\w-]+(?:/[\w.-]+)+")
 _READ = re.compile(r"\b(?:read|load|open file|open)\b", re.IGNORECASE)
@@ -50,7 +58,7 @@ _READ = re.compile(r"\b(?:read|load|open file|open)\b", re.IGNORECASE)
 _LOGS = re.compile(r"^npm \S+ Log files were not written")
 _POSSIBLE = words(
     "writ unable could_not couldn couldn’t can't can’t cannot fail error readonly_database disk_i/o e212 "
-    "connect_to permission_for"
+    "connect_to permission_for that_port this_port the_port enoent:_no with_-p"
 )
 
 
@@ -65,7 +73,7 @@ def candidates(lines: Sequence[str]) -> list[int]:
     for index, line in enumerate(lines):
         if not line or len(line) > 2000 or not any(map(line.lower().__contains__, _POSSIBLE)):
             continue
-        if _SENTENCE.search(line) or _NO_PATH.search(line) or _CURL.search(line):
+        if any(form.search(line) for form in (_SENTENCE, _NO_PATH, _CURL, _URL, _PORT, _RECURSIVE)):
             found.append(index)
             if len(found) >= 64:
                 break
@@ -93,20 +101,24 @@ def without_error(lines: Sequence[str], weak: Sequence[int], judge: Judge, conte
 def _connection(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     """curl's line, which is the same for a refused and an unanswered connection, where the policy refuses the port."""
     line = lines[index]
-    found = _CURL.search(line)
+    found = _CURL.search(line) or _URL.search(line)
+    program = forms.program_of(line)
+    if found is None and _PORT.search(line):
+        host, port = network.from_command(judge.commands, listening=True)
+        return Finding(line, "", "network", (), host, port, "network", program, index, "listen")
     port = int(found["port"]) if found else 0
     if found is None or not 0 < port < 65536 or judge.rules.connects(found["host"], port):
         return None
-    program = forms.program_of(line)
     return Finding(line, "", "network", (), found["host"], port, "network", program, index, "connect")
 
 
 def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     line = lines[index]
-    if not _SENTENCE.search(line) and not _NO_PATH.search(line):
+    recursive = judge.platform == "linux" and bool(_RECURSIVE.search(line))
+    if not recursive and not _SENTENCE.search(line) and not _NO_PATH.search(line):
         return None
     near = " ".join(lines[index : index + 3])[:3000]
-    if _OTHER_CAUSE.search(near) or content_other(line):
+    if (_OTHER_CAUSE.search(near) and not recursive) or content_other(line):
         return None
     if _LOGS.search(line) and any("npm" in above and " path " in above for above in lines[max(0, index - 12) : index]):
         return None  # npm could not keep its log of a failure that it has told

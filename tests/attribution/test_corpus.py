@@ -34,6 +34,15 @@ def test_runs_in_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
     _held(found)
 
 
+def test_tools_in_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tools of Python and Node that `collect.py` does not install, run the same way by hand."""
+    cases = load("real_tools.jsonl")
+    found = score(cases)
+    with capsys.disabled():
+        print(found.table(f"tools of Python and Node in real sessions: {len(cases)} recorded runs"))
+    _held(found)
+
+
 def test_what_other_programs_print(capsys: pytest.CaptureFixture[str]) -> None:
     """Formats of programs that cannot be run here (macOS, clouds, registries), written down from memory: trust less."""
     cases = load("written.jsonl")
