@@ -29,7 +29,7 @@ def test_a_session_on_its_screen(world):
     assert typed[0]["body"]["tool_input"]["command"].strip().startswith("echo typed")
     screen.resize(90, 40)
     world.wait(lambda: max(map(len, screen.screen().splitlines())) <= 90)
-    screen.keys("C-c", "C-c")
+    agent.leave(screen)
     screen.wait_for("EXITED 0")
     world.wait(lambda: world.listdir(f"{world.home}/.nd7/sessions") == [".lock"])
     # No hook tells of a typed command, and the transcript does: that is no gap.

@@ -168,9 +168,24 @@ def interactive(
 
 
 def say(screen: Terminal, text: str) -> None:
-    """Type a prompt and send it; Enter goes in a call of its own, or a paste may swallow it."""
+    """Type a prompt and send it.  Enter goes in a call of its own, and again where a busy screen took it for paste."""
     screen.keys(text)
-    screen.keys("Enter")
+    for _ in range(20):
+        screen.keys("Enter")
+        # The last one is where the cursor is: the box, or a question's answer that is offered.
+        lines = [line for line in map(str.strip, screen.screen().splitlines()) if line.startswith(("❯", "!"))]
+        if not lines or not lines[-1].replace("\xa0", " ").endswith(text[-20:]):
+            return
+    raise AssertionError(f"{text!r} was not taken:\n{screen.screen()}")
+
+
+def leave(screen: Terminal) -> None:
+    """End claude from its own screen: two Ctrl-C in a row, the first of which may only stop what it does."""
+    for _ in range(20):
+        if "EXITED" in screen.screen():
+            return
+        screen.keys("C-c", pause=0.4)
+    screen.wait_for("EXITED")
 
 
 def logs(world: World, session_id: str) -> list[dict[str, Any]]:
