@@ -31,6 +31,9 @@ class Still(Dashboard):
     def begin(self) -> None:
         """Nothing is read."""
 
+    def do(self, deed: Callable[[], object]) -> None:
+        """Nothing is done: no grant, no session started, no file written."""
+
     def work_out(self, row: Row) -> None:
         """Nothing is looked up."""
 
