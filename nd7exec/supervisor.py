@@ -289,7 +289,7 @@ class Supervisor:
             if self.status is None:
                 self.problem = self.problem or "the session could not be started"
             self.end()
-        elif not self.broker.gone:
+        elif not self.broker.gone and not self.ending:  # an ending session's zygote was killed by us: no gap, no alarm
             self.broker.gone = "the session's command starter was killed: start the session again"
             why = "the process that starts commands was killed"
             self.log.note("nd7:supervisor", "gap", {"text": why})
