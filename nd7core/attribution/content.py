@@ -16,7 +16,7 @@ from nd7core.attribution.forms import READERS, program_of, shell_script
 from nd7core.attribution.gate import Gate
 from nd7core.attribution.paths import inside, looks_like_path
 from nd7core.attribution.rules import home_of
-from nd7core.attribution.shell import Simple, place
+from nd7core.attribution.shell import WRAPPERS, Simple, place
 
 _SHELLS = names("bash sh zsh dash ash ksh fish busybox")
 _NEUTRAL = names(
@@ -36,15 +36,18 @@ _OWN_OF_GIT = ("fatal", "error", "warning", "git", "hint", "ssh")
 _PASSED = Gate(
     re.compile(
         r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +OK +\]|test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
-        r"|TODO|Subtest))|\.\.\. ok$|\bPASSED\b|\w › \w|^\s*[✕✗×✖].*\(\d+(?:\.\d+)? ?m?s\)$"
+        r"|TODO|Subtest))|\.\.\. ok$|\bPASSED\b|\w › \w|^\s*[✕✗×✖].*\(\d+(?:\.\d+)? ?m?s\)$|"
+        r"^\s*(?:FAIL|❯|[✕✗×✖]|not ok \d+ -)\s+\S+ > .* > "
     ),
-    "ok pass ✓ ✔ √ ☑ › ✕ ✗ × ✖ skip todo subtest",
+    "ok pass ✓ ✔ √ ☑ › ✕ ✗ × ✖ ❯ fail skip todo subtest",
 )
 _COMPARED = Gate(
     re.compile(
         r"^\s*E\s+assert\b|^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|"
         r"Actual|got|want|wanted|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|"
-        r"\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises"
+        r"\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises|"
+        r"\bgot\b.{1,300}[,;] ?want(?:ed)?\b(?! (?:nil|no error|<nil>))|"
+        r"\bwant(?:ed)? .{1,300}[,;] ?(?:but )?got\b"
     ),
     "expected received actual got want have to_throw to_equal to_match to_contain assert did_not_raise pytest.raises",
 )
@@ -148,6 +151,8 @@ class Content:
         script = shell_script(line)
         if basename(script) in _SHELLS or program in _SHELLS:
             return self._about_arguments(finding) or bool(finding and finding.kind == "network")
+        if program in WRAPPERS and program in self.failure.command:
+            return True  # it starts another program, and shows nothing itself
         if program in self.names and program not in ("echo", "printf"):
             return program in ("curl", "cd") or self._about_arguments(finding)
         if "git" in self.names and program in _OWN_OF_GIT:
@@ -182,14 +187,21 @@ class Content:
         return False
 
 
-_IN_QUOTES = re.compile(r"[\"'`“‘](?:[Pp]ermission denied|[Oo]peration not permitted|[Aa]ccess denied)[\"'`”’]")
-_NUMBER = re.compile(r"\b(?:13|1|errno|Errno|code|kind|Code)\b|E(?:ACCES|PERM)")
+_IN_QUOTES = re.compile(
+    r"[\"'`“‘](?:[Pp]ermission denied|[Oo]peration not permitted|[Aa]ccess denied|[Rr]ead-only file system)[\"'`”’]"
+)
+_NUMBER = re.compile(r"\b(?:13|1|30|errno|Errno)\b|E(?:ACCES|PERM|ROFS)")
+# A table of errors: `{13: 'Permission denied', ...`, where an error object has a name for the number.
+_TABLE = re.compile(r"[{\[,(]\s*[\"']?-?\d{1,3}[\"']?\s*(?::|=>)\s*[\"'][A-Z]")
 
 
 def _talked_about(finding: Finding) -> bool:
     """Whether a line has an error's words in quotes and nothing else of an error: an expectation, a title."""
     line = finding.line
-    return not finding.paths and bool(_IN_QUOTES.search(line)) and not _NUMBER.search(line)
+    said = {match[0][1:-1].lower() for match in _IN_QUOTES.finditer(line)} if not finding.paths else ()
+    if not said:
+        return False
+    return len(said) > 1 or bool(_TABLE.search(line)) or not _NUMBER.search(line)
 
 
 def _shows(simple: Simple) -> bool:

@@ -86,6 +86,8 @@ _LOCAL_SERVICE = re.compile(
 )
 _UNIX = re.compile(r"\bunix:(?://)?(?P<url>/[^\s:'\"]+)|\b(?:dial|listen) unix (?P<dial>[^\s:'\"]+)")
 _SOCKET_FILE = re.compile(r"\.(?:sock|socket|ipc|pipe)$|/S\.[\w.-]+$|/(?:var/)?run/[^\s]*sock")
+# What stands right before the error: `statsd 127.0.0.1:8125: `.
+_ENDPOINT = re.compile(r"(?<![\w./-])(?:\d{1,3}(?:\.\d{1,3}){3}|localhost|\[[0-9a-fA-F:]+\]):\d{2,5}(?:: |:?$)")
 _SOURCE_NAME = re.compile(r"\S*\.\w{1,4}:\d+(?::in [`'][^']*')?")
 
 
@@ -101,6 +103,8 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
         found = ()  # one of its functions or its server
     if found and "/" not in found[0] and any("dir_fd" in above for above in lines[max(0, index - 4) : index]):
         found = ()  # relative to a folder that only the program knows
+    if found and "url: /" in line:
+        found = tuple(path for path in found if f"url: {path}" not in line)  # a request's, on its server
     finding = Finding(line, mark.errno, "path" if found else "unknown", found, program=program, index=index)
     unix = _UNIX.search(line)
     if unix:
@@ -131,7 +135,7 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
         if says in ("signal", "other"):
             finding.kind = "signal" if says == "signal" else "other"
             return finding
-        finding.paths = nearby.around(lines, index)
+        finding.paths = nearby.around(lines, index) or _told_above(lines, index, mark)
         finding.kind = "path" if finding.paths else "unknown"
         if (
             not finding.paths
@@ -144,10 +148,25 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
     return finding
 
 
+_NAME_AT_END = re.compile(r": {1,4}(?P<path>[\w@%+=.-]+(?:/[\w@%+=.-]+)+)$")
+
+
+def _told_above(lines: Sequence[str], index: int, mark: markers.Mark) -> tuple[str, ...]:
+    """The relative path at the end of the line above, where a line holds nothing but the error."""
+    line = lines[index]
+    if not index or line[: mark.start].strip() or line[mark.end :].strip(" .\t"):
+        return ()
+    above = lines[index - 1][:2000]
+    name = _NAME_AT_END.search(above)
+    return (name["path"],) if name and operation_of(above, program_of(above)) else ()
+
+
 def _speaks_of_network(
     rest: str, call: str, line: str, lines: Sequence[str], index: int, found: tuple[str, ...]
 ) -> bool:
     """Whether a line, without the paths it names, is about a connection or a listener."""
+    if not found and _ENDPOINT.search(rest):
+        return True
     rest = _SOURCE_NAME.sub(" ", rest)
     if call in _NETWORK_CALLS or network.WORDS.search(rest) or "/dev/tcp/" in line or "/dev/udp/" in line:
         return True

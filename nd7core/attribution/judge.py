@@ -46,6 +46,7 @@ class Judge:
         A command may run the same program in several folders (`tar cf` here, `tar xf` there); ordinary permissions
         seldom refuse what lies in the project, so the policy tells which.
         """
+        program = "git" if program in _TOLD_BY_GIT else program
         own = [simple for simple in self.commands if simple.name == program and simple.cwd]
         naming = [
             simple
@@ -190,7 +191,19 @@ class Judge:
                 for at, word in enumerate(simple.words[1:]):
                     if simple.words[at] in _OUTPUT_OPTIONS and place(word, simple.cwd, self.home) == path:
                         return "write"
+        if finding.program in _LAST_IS_OUTPUT and self._last_argument(finding.program) in [
+            path for _, path in resolved
+        ]:
+            return "write"
         return "read" if finding.program in READERS else ""
+
+    def _last_argument(self, program: str) -> str:
+        """The last of two or more arguments of a program, resolved; "" where it has fewer."""
+        for simple in self.commands:
+            bare = [word for word in simple.words if word[:1] != "-"]
+            if simple.name == program and len(bare) > 1:
+                return paths.canonical(place(bare[-1], simple.cwd, self.home), self.platform)
+        return ""
 
     def _refused(self, path: str, operation: Told) -> Told:
         """What of an operation the policy refuses, "" where it lets it through."""
@@ -261,7 +274,9 @@ class Judge:
         target, folder = paths.meant(path)
         if folder and target != dirname(path) and not path.endswith(paths.PLAIN_SUFFIXES):
             shown = target  # the file that the person knows, not the temporary name beside it
-        grant = paths.proposal(path, self.home, is_folder=seen.is_folder if seen and seen.exists else None)
+        worked_in = any(simple.cwd == path for simple in self.commands)
+        known = seen.is_folder if seen and seen.exists else None
+        grant = paths.proposal(path, self.home, is_folder=worked_in or known)
         if seen and seen.exists and not seen.is_folder and not folder and not _REPLACES.search(finding.line):
             grant = path
         named = self._named_above(path)
@@ -271,7 +286,11 @@ class Judge:
         elif paths.is_shared(grant, self.home) and (deeper := paths.deepest(finding.line, path)):
             grant = deeper
         printed_meant = target if target != dirname(path) else shown
-        also = tuple(dict.fromkeys((*also, printed_meant, *((dirname(path),) if folder else ()))))
+        as_printed = (
+            (printed,) if printed[:1] not in ("/", "~", "$") and finding.line and printed in finding.line else ()
+        )
+        beside = (path, dirname(path)) if folder else ()
+        also = tuple(dict.fromkeys((*also, printed_meant, *beside, *as_printed)))
         if self.bash:
             reason = (
                 f"The session's rules let nothing write to {shown}. `nd7 allow {grant}` opens it to the next command."
@@ -323,6 +342,10 @@ class Judge:
 
 
 _OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "-w", "--out", "--output-file", "-fprint", "-fprintf", "-fls"})
+_TOLD_BY_GIT = names("fatal error warning hint")
+"""What git's lines start with; a program of that name there is not."""
+# Programs that read their first argument and write their last.
+_LAST_IS_OUTPUT = names("uniq xxd")
 # Devices that anyone may use outside a session.
 _OPEN_DEVICES = frozenset({"/dev/fuse", "/dev/net/tun"})
 _DEVICE = "Devices are closed to a session, and a grant opens folders, not devices."

@@ -76,7 +76,7 @@ _CODE_WORDS = words(
 )
 _CODE = re.compile(
     r"\b((?i:EACCES|EPERM|EROFS|EXDEV))\b|\[Errno -?(1|13|18|30)\]|\bos error (1|13|18|30)\b|\berrno[ =:]{1,3}-?(1|"
-    r"13|18|30)\b|\bErrcode: (1|13|18|30)\b|\(-?(13)\)(?=$|[ .,;])|[Ss]ocket\b.{0,300}\((1|13)\)$|"
+    r"13|18|30)\b|\bErrcode: (1|13|18|30)\b|\(-?(13)\)(?=$|[ .,;\"'])|[Ss]ocket\b.{0,300}\((1|13)\)$|"
     r"\b((?<!ErrorKind::)PermissionDenied|(?<!\d: )PermissionError(?!: (?!.*(?:\d|/|[Pp]ermi)))|"
     r"AccessDeniedException|AccessDenied|UnauthorizedAccessException)\b"
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from nd7core.attribution import markers, paths
+from nd7core.attribution import markers, network, paths
 from nd7core.attribution.cutting import KEY_PATH, START, cut
 from nd7core.attribution.finding import names
 
@@ -45,6 +45,7 @@ _NOUNS = names(
     "save saving"
 )
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|localhost|[\w-]+(?:\.[\w-]+)*:\d{2,5}")
+_SOURCE_OF = re.compile(r"[a-z0-9_][\w+-]*\.(?!(?:com|org|net|io|dev|test|local|lan|app)$)[A-Za-z]\w{0,3}")
 _CAMEL = re.compile(r"[a-z]+(?:[A-Z][a-z]+)+")
 _FILE_NAME = re.compile(r"[\w@%+=~-]*(?:[./][\w@%+=~-]+)+/?")
 _CLOSE_BEHIND = re.compile(r"^(?::? ?[bu]?|, \w+ )$")
@@ -83,6 +84,10 @@ def _quoted(line: str, mark: markers.Mark) -> tuple[list[str], list[str], str, s
     return clear, plain, before, behind
 
 
+# A sentence that ends with a name below a folder: `edit on a/b.txt`; `and/or` is none.
+_SENTENCE_ABOUT = re.compile(r"\S \S*[\w.-]{2,}/[\w.-]+$")
+
+
 def _between(text: str, program: str) -> list[str]:
     """The path between the last colons before the error: `prog: line 1: /a b: `, `mkdir /a: `, `x: /a (`."""
     text = text.rstrip(_BEFORE_TAIL)
@@ -98,7 +103,7 @@ def _between(text: str, program: str) -> list[str]:
         start = START.search(segment)
         if start:
             return _cut_out(segment[start.start() :], between=start.start() == 0 and number == len(segments) - 1)
-        if number and (name := _relative(segment, program)):
+        if (number or _SENTENCE_ABOUT.search(segment)) and (name := _relative(segment, program)):
             return [name]
     if len(segments) > 1 and segments[1] in ("error", "warning", "fatal error") and _FILE_NAME.fullmatch(segments[0]):
         return [segments[0]]  # a compiler's word on a file
@@ -118,6 +123,10 @@ def _cut_out(text: str, *, between: bool) -> list[str]:
 def _relative(segment: str, program: str) -> str:
     """A relative name between colons: BSD's `cp: name: ...`, git's `file .git/config:`, tar's `name: Cannot open`."""
     last = segment.rsplit(" ", 1)[-1]
+    if not program and " " in segment and not network.WORDS.search(segment):
+        files = [word for word in segment.split(" ") if _SOURCE_OF.fullmatch(word)]
+        if len(files) == 1:
+            return files[0]  # `cannot create main.o`, in any language and order
     if not _name_like(last):
         return ""
     if "/" in last:

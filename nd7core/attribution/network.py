@@ -249,6 +249,19 @@ def talks(commands: Iterable[Simple]) -> str:
     return ""
 
 
+_ENDPOINT = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|localhost|\[[0-9a-fA-F:]+\]):(?P<port>\d{2,5})")
+
+
+def argument(commands: Iterable[Simple]) -> tuple[str, int] | None:
+    """Host and port where one whole argument of a command is an address, None where none is."""
+    for simple in commands:
+        for word in simple.words:
+            match = _ENDPOINT.fullmatch(word)
+            if match and _number(match["port"]):
+                return match["host"].strip("[]"), _number(match["port"])
+    return None
+
+
 def _of_simple(simple: Simple, listening: bool) -> tuple[str, int]:
     words = simple.words
     for operator, target in simple.redirects:

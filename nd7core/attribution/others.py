@@ -160,8 +160,30 @@ def agents_own(text: str) -> Other | None:
     return None
 
 
+# An exception of the program's own: its class, the words, and a sentence that names neither file nor number.
+_OWN_WORDS = re.compile(
+    r"^\s*(?:Uncaught |E\s+)?(?:[\w.]*(?:Error|Exception): (?:[Pp]ermission|[Aa]ccess) denied|"
+    r"(?:\w+\.)*PermissionDenied): (?P<prose>[A-Za-z][^/\\'\"\d\[\]@~:]*)$"
+)
+_OF_THE_SYSTEM = re.compile(
+    r"\b(?:open\w*|creat\w*|writ\w*|read\w*|files?|director\w+|folders?|sockets?|bind\w*|connect\w*|listen\w*|exec\w*|"
+    r"spawn\w*|mkdir|unlink|renam\w*|lock\w*|stat)\b",
+    re.IGNORECASE,
+)
+
+
+def _own_words(line: str) -> bool:
+    if "enied: " not in line:
+        return False
+    match = _OWN_WORDS.match(line)
+    prose = match["prose"] if match else ""
+    return len(prose.split()) > 2 and not _OF_THE_SYSTEM.search(prose)
+
+
 def of_line(line: str) -> Other | None:
     """Whose a refusal on one line is, where its form tells; None where it may be the kernel's."""
+    if _own_words(line):
+        return PROGRAM
     if _SANDBOX.search(line):
         return SANDBOX
     if _PROGRAM.search(line):

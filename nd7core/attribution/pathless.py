@@ -163,6 +163,9 @@ def of_nothing(judge: Judge, finding: Finding) -> Judged:
     talking = network.talks(judge.commands) if finding.errno in ("EACCES", "ANY") else ""
     if talking:
         return of_network(judge, replace_network(finding, talking))
+    given = network.argument(judge.commands) if finding.errno in ("EACCES", "ANY") else None
+    if given and not judge.rules.connects(*given):
+        return of_network(judge, replace(replace_network(finding, "connect"), host=given[0], port=given[1]))
     git = next((simple for simple in judge.commands if simple.name == "git"), None)
     own = finding.program in ("fatal", "error", "git") and "credential" not in finding.line
     ordinary = finding.errno not in ("EROFS", "EPERM")  # neither is an answer of ordinary permissions

@@ -26,7 +26,7 @@ STRONG = re.compile(
     r"confinement)\b|\bpermission(?:s)? (?:denied|error|denial|problem|issue)|\bnot permitted\b|\bE(?:PERM|ACCES|"
     r"ROFS)\b|\bPermissionError\b|\bread-only file ?system\b|\bdenied by\b|\b(?:no|lack\w*|without|don.t have|"
     r"do not have|didn.t have|doesn.t have|insufficient)\s+(?:the\s+)?(?:necessary\s+)?(?:write |read |"
-    r"network )?(?:permissions?|access|rights?)\b|\bnot (?:reachable|accessible|available|writable|readable|"
+    r"network )?(?:permissions?|access|rights?)\b|(?:\bnot|n.t) (?:reachable|accessible|available|writable|readable|"
     r"allowed|permitted)\b.{0,30}\b(?:from|in|within|inside|under) (?:this|the|my) (?:session|sandbox|"
     r"environment)\b|\b(?:couldn.t|could not|can.t|cannot|unable to)\b.{0,80}?\b(?:because|since|due to|as|"
     r"owing to)\b.{0,80}?\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|writable|"

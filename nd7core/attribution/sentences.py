@@ -25,6 +25,7 @@ _SENTENCE = re.compile(
     r"access\w*|renam\w*|stor\w*)\b",
     re.IGNORECASE,
 )
+_NOT_WRITABLE = re.compile(r"\b(?:don.t|do not|does not|doesn.t) have write permission", re.IGNORECASE)
 _NO_PATH = re.compile(
     r"readonly database|unable to open database|Failure writing output|Cannot write|disk I/O error|E212:"
     r"|could not be opened for writing",
@@ -130,7 +131,9 @@ def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     for path in named:
         rest = rest.replace(path, " ")
     operation: Told = "" if _READ.search(rest) else "write"
-    refused = tuple(path for path in named if _refused(judge, path, program, operation))
+    # Where the sentence says that writing is what is not allowed, ordinary permissions are a cause as good.
+    plain = bool(_NOT_WRITABLE.search(line))
+    refused = tuple(path for path in named if _refused(judge, path, program, system=plain))
     if refused:
         return Finding(line, "", "path", refused, "", 0, operation, program, index)
     if (
@@ -147,13 +150,14 @@ def content_other(line: str) -> bool:
     return others.of_line(line) is not None
 
 
-def _refused(judge: Judge, printed: str, program: str, operation: str) -> bool:
+def _refused(judge: Judge, printed: str, program: str, *, system: bool) -> bool:
     path = judge.resolve(printed, program)
     if not path.startswith("/"):
         return False
     if judge.rules.hidden(path):
         return True
-    return judge.rules.refuses("write", path) and not paths.system_owned(path, judge.home, judge.platform)
+    owned = not system and paths.system_owned(path, judge.home, judge.platform)
+    return judge.rules.refuses("write", path) and not owned
 
 
 def _paths(lines: Sequence[str], index: int) -> tuple[str, ...]:

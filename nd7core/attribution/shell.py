@@ -33,7 +33,7 @@ _DOUBLE_ESCAPE = re.compile(r'\\([\\"$`])')
 _PARENTHESIS = re.compile(r"'[^']*+'|\\.|[()]", re.DOTALL)
 
 _KEYWORDS = names("if then elif else fi do done while until for in case esac { } ! time function select [[ ]]")
-_WRAPPERS = {
+WRAPPERS = {
     # name -> options of it that take a value of their own
     "sudo": "-u -g -p -C -h -r -t -U",
     "doas": "-u -C",
@@ -72,6 +72,13 @@ _FOLDER_OPTIONS = {
     "terraform": ("-chdir",),
     "env": ("-C", "--chdir"),
     "uv": ("--directory",),
+    "patch": ("-d", "--directory"),
+    "bsdtar": ("-C",),
+    "cpio": ("-D", "--directory"),
+    "meson": ("-C",),
+    "poetry": ("-C", "--directory"),
+    "composer": ("-d", "--working-dir"),
+    "gradle": ("-p", "--project-dir"),
 }
 
 
@@ -207,11 +214,11 @@ def _unwrap(words: list[str], cwd: str, home: str) -> tuple[list[str], str]:
                 rest = rest[2:] if rest[0] in ("-s", "-k", "--signal", "--kill-after") else rest[1:]
             words = rest[1:]
             continue
-        if name not in _WRAPPERS or (name in ("sudo", "strace") and len(words) < 2):
+        if name not in WRAPPERS or (name in ("sudo", "strace") and len(words) < 2):
             return words, cwd
         if name == "env":
             cwd = _folder(name, tuple(words[1:]), cwd, home)
-        takes = _WRAPPERS[name].split()
+        takes = WRAPPERS[name].split()
         rest = words[1:]
         while rest and (rest[0][:1] == "-" or (name in ("env", "sudo") and _ASSIGNMENT.fullmatch(rest[0]))):
             rest = rest[2:] if rest[0] in takes else rest[1:]

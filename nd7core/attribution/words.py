@@ -93,6 +93,21 @@ def _could_not(sentence: str) -> re.Match[str] | None:
     return match if _address(sentence)[1] and phrases.NET.search(sentence) else None
 
 
+_NOT_LET = re.compile(
+    r"\b(?:refus\w+ to|(?:would|did|does|do|will)(?:n.t| not)|won.t|never) let (?:me|us)\b|"
+    r"\b(?:cannot|can.t|can ?not|could not|couldn.t) be (?:written|created|changed|modified|edited|saved|opened|read|"
+    r"deleted|removed|reached|updated)\b.{0,80}?\b(?:from here|here|in this session|from this session|in here)\b|"
+    r"\b(?:is|was|are|were)(?:n.t| not) (?:permitted|allowed|possible|writable|open) (?:here|from here|in here)\b",
+    re.IGNORECASE,
+)
+
+
+def _not_let(sentence: str) -> re.Match[str] | None:
+    """The same said of whoever forbids or of this place, where it names a path and gives no other cause."""
+    match = _NOT_LET.search(sentence)
+    return match if match and not _OTHERWISE.search(sentence) and _targets(sentence) else None
+
+
 def _foreign_unable(sentence: str) -> re.Match[str] | None:
     """The same in another language, where it names a place that is absolute."""
     match = phrases.FOREIGN_UNABLE.search(sentence)
@@ -109,7 +124,7 @@ def _reports(sentence: str) -> int:
     """Where the refusal stands in a sentence, or -1 where it reports none."""
     if phrases.QUOTE_LINE.match(sentence) or phrases.QUESTION.search(sentence):
         return -1
-    strong = phrases.STRONG.search(sentence) or _could_not(sentence)
+    strong = phrases.STRONG.search(sentence) or _could_not(sentence) or _not_let(sentence)
     foreign = None if sentence.isascii() and strong else (phrases.FOREIGN.search(sentence) or _foreign_unable(sentence))
     match = strong or foreign
     if match is None:
