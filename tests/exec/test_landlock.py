@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 from collections.abc import Callable
@@ -73,8 +74,8 @@ def home(tmp_path: Path) -> Path:
 
 
 def rules(home: Path, **more: tuple[str, ...]) -> LinuxRules:
-    parts = {"hidden": (str(home / ".ssh"),), "writable": (str(home / "project"),), **more}
-    return LinuxRules(**parts)  # type: ignore[arg-type]
+    ordinary = LinuxRules(hidden=(str(home / ".ssh"),), writable=(str(home / "project"),))
+    return dataclasses.replace(ordinary, **more)
 
 
 def test_without_namespaces_hidden_is_left_out_and_its_siblings_are_not(home: Path) -> None:
