@@ -15,7 +15,7 @@ from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical, within
 from nd7core.record import Record
 from nd7core.text import safe
-from nd7exec import agents, launcher, ourselves, shell
+from nd7exec import agents, launcher, ourselves, place, shell
 from nd7exec.linux import confinement
 
 
@@ -199,7 +199,7 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         cwd = os.getcwd()
     except OSError:
         raise Nd7Error("the working directory is gone", hint="cd to one that exists", exit_code=126) from None
-    project = canonical(wish.project or cwd, cwd=cwd)
+    project = place.project_of(wish.project, cwd, environ, places)
     check_project(project, places)
     program = find_program(wish.program[0], environ, cwd)
     launchers = launcher.write(places.state)

@@ -130,6 +130,50 @@ def test_a_session_that_claims_another_projects_conversation_changes_nothing_of_
         assert standing.ended_with(places, ours.project, name) == ()
 
 
+NAMED = "nd7 run --project ~/work/app sh -c 'echo x > ~/.config/outside'"
+ENTERED = "cd ~/work/app && nd7 run sh -c 'echo x > ~/.config/outside'"
+DOT = "cd ~/work/app && nd7 run --project . sh -c 'echo x > ~/.config/outside'"
+
+
+@pytest.mark.parametrize("start", [NAMED, ENTERED, DOT])
+def test_no_session_chooses_anothers_project_by_a_link(world: World, start: str) -> None:
+    world.mkdir(f"{world.home}/.config")
+    world.mkdir(f"{world.home}/work")
+    first = "ln -s ~/.config app; exec sleep 60"
+    world.start(["nd7", "run", "sh", "-c", first], cwd=f"{world.home}/work")
+    world.wait(lambda: world.exists(f"{world.home}/work/app"))
+    done = world.run(["bash", "-c", start])
+    assert done.code == 126
+    assert f"where the link {world.home}/work/app leads, and session " in done.err
+    assert not world.exists(f"{world.home}/.config/outside")
+
+
+@pytest.mark.parametrize("start", [NAMED, ENTERED])
+def test_no_repository_chooses_a_project_outside_of_it_by_a_link(world: World, start: str) -> None:
+    world.mkdir(f"{world.home}/.config")
+    world.mkdir(f"{world.home}/work/.git")
+    world.path(f"{world.home}/work/app").symlink_to("../.config")
+    done = world.run(["bash", "-c", start])
+    assert done.code == 126
+    assert "leads out of it" in done.err
+    assert not world.exists(f"{world.home}/.config/outside")
+
+
+def test_a_persons_own_link_to_a_project_works(world: World) -> None:
+    world.mkdir(f"{world.home}/disk/work/.git")
+    world.mkdir(f"{world.home}/disk/work/packages/one")
+    world.path(f"{world.home}/work").symlink_to("disk/work")
+    world.path(f"{world.home}/disk/work/app").symlink_to("packages/one")
+    for start in (
+        "cd ~/work/app && nd7 run",
+        "nd7 run --project ~/work/app",
+        "cd ~ && PWD=/ nd7 run --project work/app",
+    ):
+        done = world.run(["bash", "-c", f"{start} sh -c 'pwd -P >> seen'"])
+        assert done.code == 0, done.err
+    assert world.read(f"{world.home}/disk/work/packages/one/seen") == f"{world.home}/disk/work/packages/one\n" * 3
+
+
 def test_only_the_three_descriptors_reach_agent_and_command(world: World) -> None:
     listing = "import os, json; json.dump(sorted(os.listdir('/proc/self/fd'), key=int), open('{}', 'w'))"
     for name in ("agent", "command"):
