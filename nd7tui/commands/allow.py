@@ -19,10 +19,15 @@ import argparse
 import json
 import os
 import re
+import shlex
 import time
+from typing import TYPE_CHECKING
 
 from nd7core.errors import Nd7Error
 from nd7core.text import safe, safe_path
+
+if TYPE_CHECKING:
+    from nd7core.record import Record
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -52,10 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
     expires = ending(arguments.duration, arguments.until, now)
     scope: Scope = "once" if arguments.once else "project" if arguments.project else "session"
     session = sessions.choose(where, arguments.session, cwd=current_directory())
+    typed = with_home(arguments.path, where.home)
+    if session.record is not None and not arguments.force:
+        refuse_link(session.record, typed)
     change = grants.allow(
         where,
         session.pid,
-        with_home(arguments.path, where.home),
+        typed,
         force=arguments.force,
         scope=scope,
         expires=expires,
@@ -79,6 +87,26 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"  {safe(change.note)}")
     print(f"  take it back: {safe(grants.command_line('deny', session.pid, change.path))}")
     return 0
+
+
+def refuse_link(record: Record, typed: str) -> None:
+    """Refuse a path that leads through a link which the session can have made: `build` would be wherever it likes.
+
+    Raises:
+        GrantError: with the command line that grants what the link leads to.
+    """
+    from nd7core.grants import GrantError
+    from nd7core.policy import build, decide
+    from nd7exec.place import resolve
+
+    path, links = resolve(typed if typed.startswith("/") else os.path.join(current_directory(), typed))
+    policy = build(record)
+    for link in links:
+        if decide(policy, "write", link).allowed and not decide(policy, "write", path).allowed:
+            raise GrantError(
+                f"{safe_path(link)} is a link that the session can have made, and leads to {safe_path(path)}",
+                hint=f"if you mean that: {shlex.join(['nd7', 'allow', str(safe_path(path))])}",
+            )
 
 
 def as_json(change: object) -> dict[str, object]:

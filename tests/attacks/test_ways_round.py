@@ -174,6 +174,20 @@ def test_a_persons_own_link_to_a_project_works(world: World) -> None:
     assert world.read(f"{world.home}/disk/work/packages/one/seen") == f"{world.home}/disk/work/packages/one\n" * 3
 
 
+def test_a_link_of_the_sessions_is_not_granted_by_its_name(world: World) -> None:
+    """`nd7 allow build`, in a project where the session has made `build` a link to what starts with the desktop."""
+    world.mkdir(f"{world.home}/.config")
+    running = world.start(["nd7", "run", "sh", "-c", "ln -s ~/.config build; exec sleep 60"])
+    world.wait(lambda: world.exists("build"))
+    done = world.run(["nd7", "allow", "build"])
+    assert done.code == 1
+    assert "build is a link that the session can have made" in done.err
+    assert f"nd7 allow {world.home}/.config" in done.err
+    assert ".config" not in world.run(["nd7", "grants"]).out
+    assert world.run(["nd7", "allow", f"{world.home}/.config"]).code == 0
+    running.terminate()
+
+
 def test_only_the_three_descriptors_reach_agent_and_command(world: World) -> None:
     listing = "import os, json; json.dump(sorted(os.listdir('/proc/self/fd'), key=int), open('{}', 'w'))"
     for name in ("agent", "command"):
