@@ -14,6 +14,10 @@ Tie = Literal["", "confirmed", "unconfirmed", "contradicted"]
 STATES: tuple[State, ...] = ("open", "granted", "proved", "repeated", "obsolete")
 
 
+CONFIRMED = "The agent reports it, and an earlier call shows it"
+"""How the reason of a report starts that is tied to a call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Denial:
     """One row: a refusal, however often it came, or a failure that was none of nd7's.

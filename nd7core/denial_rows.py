@@ -74,11 +74,18 @@ class SessionRows:
             covered = [given for path, given in self.grants.items() if self.mended_by(row, path)]
             if covered and row.denied:
                 since, revision = covered[-1]
-                row = replace(row, state="repeated" if since <= row.ts else "granted", revision=revision)
+                # What an agent says is older news than the grant; only a call that was refused shows it came again.
+                again = since <= row.ts and row.verdict.source != "model"
+                state: State = "repeated" if again else "granted"
+                tied = self.get(row.tied_to)
+                if tied is not None and tied.state == "proved":
+                    state = "proved"
+                row = replace(row, state=state, revision=revision)
             return self._put(row.key, row)
         state = old.state
-        if state in ("granted", "proved") and self._granted_before(old, row.last_ts):
-            state = "repeated"
+        if state in ("granted", "proved"):
+            if row.verdict.source != "model" and self._granted_before(old, row.last_ts):
+                state = "repeated"
         elif state == "obsolete":
             state = "open"
         return self._put(
@@ -154,7 +161,8 @@ class SessionRows:
         for key, row in list(self.rows.items()):
             if row.state not in ("open", "repeated") or not self.mended_by(row, path) or (ts and ts < row.ts):
                 continue
-            state: State = "repeated" if ts and row.last_ts > ts else "granted"
+            again = bool(ts) and row.last_ts > ts and row.verdict.source != "model"
+            state: State = "repeated" if again else "granted"
             changed.append(self._put(key, replace(row, state=state, revision=revision)))
         return changed
 

@@ -16,7 +16,7 @@ from nd7core.attribution.failure import BASH_TOOLS, Platform
 from nd7core.attribution.paths import inside, is_shared
 from nd7core.attribution.rules import home_of, of_context, of_record
 from nd7core.attribution.shell import place
-from nd7core.denial import STATES, Denial, Proposal, State, Tie, as_fields, denial_fields
+from nd7core.denial import CONFIRMED, STATES, Denial, Proposal, State, Tie, as_fields, denial_fields
 from nd7core.denial_rows import SessionRows
 from nd7core.events import AgentWords, Note, SessionEvent, ToolEvent
 from nd7core.record import Record
@@ -239,7 +239,7 @@ class Denials:
             tied = session.rows.bears_out(verdict, said)
             tie: Tie = "confirmed" if tied else "contradicted" if verdict.contradiction else "unconfirmed"
             if tied:
-                reason = f"The agent reports it, and an earlier call shows it ({tied.tool})."
+                reason = f"{CONFIRMED} ({tied.tool})."
                 verdict = replace(verdict, contradiction="", reason=reason)
             suffix = f"{event.seq}.{number}" if number else str(event.seq)
             row = Denial(

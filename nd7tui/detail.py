@@ -107,7 +107,7 @@ def _why(row: Row, home: str, outlook: Outlook | None, width: int) -> list[Line]
     reason = look.short_text(verdict.reason, home) or look.SOURCE_MEANS[verdict.source]
     found = indented(wrap(safe(reason, 600), width), 0, "text")
     if verdict.source != "none":
-        text = f"{verdict.evidence}: {look.EVIDENCE_MEANS[verdict.evidence]}"
+        text = look.evidence(verdict.evidence, confirmed=bool(row.tied_to))
         found += indented(wrap(safe(text), width), 0, "dim")
     if verdict.contradiction:
         found += indented(wrap(safe("but " + look.short_text(verdict.contradiction, home), 600), width), 0, "warn")

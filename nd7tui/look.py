@@ -68,6 +68,14 @@ EVIDENCE_MEANS: dict[str, str] = {
     "reported": "only the agent says so",
 }
 
+
+def evidence(grade: str, *, confirmed: bool) -> str:
+    """A grade with what it means; a report that an earlier call bears out is more than what the agent says."""
+    if grade == "reported" and confirmed:
+        return "reported, and confirmed by an earlier call"
+    return f"{grade}: {EVIDENCE_MEANS.get(grade, '')}"
+
+
 OPERATION: dict[Operation, SafeText] = {
     "read": safe("read"),
     "write": safe("write"),

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.widgets import Input
 
+from nd7core.denial import CONFIRMED
 from nd7core.errors import Nd7Error
 from nd7core.text import mask, safe
 from nd7tui import keys, look
@@ -330,7 +331,8 @@ class History(Page):
         fact("came back", mask(entry.line), "mark")
         fact("why", mask(entry.reason))
         if entry.source != "none":
-            fact("evidence", f"{entry.evidence}: {look.EVIDENCE_MEANS.get(entry.evidence, '')}", "dim")
+            confirmed = entry.source == "model" and entry.reason.startswith(CONFIRMED)
+            fact("evidence", look.evidence(entry.evidence, confirmed=confirmed), "dim")
         where = look.short_path(entry.project, self.dash.places.home)
         fact("session", f"{entry.session_id}  {where}", "dim", 1)
         found += indented(wrap(safe(self._mend(entry)), inner, 2), 12, "dim")

@@ -150,6 +150,30 @@ def test_a_report_is_tied_to_what_came_before() -> None:
     assert denials.feed(AgentWords("s-1", "All tests pass.", 5, 6000)) == []
 
 
+def test_what_the_agent_says_later_is_no_refusal_after_the_grant() -> None:
+    denials = Denials()
+    said = f"I could not write {OUT}/a.txt: permission was denied."
+    denials.feed(refused(1), record())
+    denials.feed(AgentWords("s-1", said, 2, 3000))
+    assert {row.state for row in denials.update("s-1", record((OUT, 5000), revision=2))} == {"granted"}
+    (told,) = denials.feed(AgentWords("s-1", said, 6, 7000))
+    assert (told.state, told.count) == ("granted", 2)
+    denials.feed(call(8, f"touch {OUT}/a.txt", "", code=0))
+    (told,) = denials.feed(AgentWords("s-1", f"{said} `{OUT}/b.txt` was refused too.", 9, 9000))[:1]
+    assert told.state in ("granted", "proved")
+    (row,) = denials.feed(refused(10))
+    assert (row.state, row.verdict.source) == ("repeated", "kernel")
+
+
+def test_a_first_report_after_the_grant_takes_the_state_of_its_call() -> None:
+    denials = Denials()
+    denials.feed(refused(1), record())
+    denials.update("s-1", record((OUT, 5000), revision=2))
+    denials.feed(call(6, f"touch {OUT}/a.txt", "", code=0))
+    (told,) = denials.feed(AgentWords("s-1", f"I could not write {OUT}/a.txt: permission was denied.", 7, 8000))
+    assert (told.state, told.tie) == ("proved", "confirmed")
+
+
 def test_fields_are_those_of_explain_with_the_row_around_them() -> None:
     denials = Denials()
     (row,) = denials.feed(refused(1), record())
