@@ -20,7 +20,7 @@ from collections.abc import Callable
 
 from nd7core import sessions
 from nd7core.audit.frame import Damage
-from nd7core.audit.log import EVENTS
+from nd7core.audit.log import EVENTS, make_directory
 from nd7core.audit.tail import FileFollower
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
@@ -108,10 +108,11 @@ class Ingest:
         return self.take()
 
     def _start(self) -> None:
-        for directory in (self.places.sessions, self._logs):
-            # watchfiles refuses a directory that is missing.  0700: the same mode as whoever makes it first.
+        for directory in (self.places.sessions, self._logs) if self._clears else ():
+            # watchfiles refuses a directory that is missing.  Each 0700, its missing parents too, whatever the umask:
+            # a ~/.nd7 that a group may write is one that no session starts from.
             with contextlib.suppress(OSError):
-                os.makedirs(directory, 0o700, exist_ok=True)
+                make_directory(directory)
         self._look_at_sessions()
         self._clear(now=True)
         self._list_logs(first=True)

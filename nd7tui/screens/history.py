@@ -111,7 +111,10 @@ class History(Page):
     def on_mount(self) -> None:
         self.box.focus()
         self._search()
-        self.run_worker(self._index, thread=True, group="index", exit_on_error=False)
+        if self.dash.read_only:
+            self.progress = Indexed(0, 0, "--read-only: the index is not brought up to date")
+        else:
+            self.run_worker(self._index, thread=True, group="index", exit_on_error=False)
 
     def on_unmount(self) -> None:
         if self._indexer is not None:

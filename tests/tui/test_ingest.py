@@ -106,6 +106,25 @@ async def test_a_session_whose_supervisor_was_killed_is_orphaned_and_then_cleare
         await until(pilot, lambda: "orphaned" not in picture(app) and "ended" in picture(app))
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_what_it_makes_is_private_and_read_only_makes_nothing(here: Places, read_only: bool) -> None:
+    before = os.umask(0)
+    try:
+        app = Dashboard(here, read_only=read_only)
+        async with app.run_test(size=(120, 36)) as pilot:
+            await until(pilot, lambda: app.store.caught_up)
+            if read_only:
+                assert os.listdir(here.home) == []
+                story = Story(here, "5b1d", "/srv/late")  # what appears later is seen all the same
+                story.start()
+                await until(pilot, lambda: "late" in picture(app))
+            else:
+                for path in (here.nd7, here.sessions, here.state):
+                    assert os.stat(path).st_mode & 0o777 == 0o700, path
+    finally:
+        os.umask(before)
+
+
 async def test_a_read_only_dashboard_clears_nothing_away(here: Places, live: Story, owner: Sleeper) -> None:
     owner.end()
     app = Dashboard(here, read_only=True)
