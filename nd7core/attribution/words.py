@@ -105,7 +105,7 @@ _NOT_LET = re.compile(
 def _not_let(sentence: str) -> re.Match[str] | None:
     """The same said of whoever forbids or of this place, where it names a path and gives no other cause."""
     match = _NOT_LET.search(sentence)
-    return match if match and not _OTHERWISE.search(sentence) and _targets(sentence) else None
+    return match if match and not _OTHERWISE.search(sentence, match.start()) and _targets(sentence) else None
 
 
 def _foreign_unable(sentence: str) -> re.Match[str] | None:
@@ -214,7 +214,7 @@ _MIGHT = names(
     "den refus block permi allow prohib forb reject prevent reach access read-only "
     "eacces eperm erofs sandbox protected closed writable policy stop restrict verweig nicht bloqu bloc neg "
     "geweig geblok toegest odmow zablok nekad nekt evatty estet engel redded izin "
-    "ditolak diblokir consent rifiut interdit autoris rechaz recus limits "
+    "ditolak diblokir consent rifiut interdit autoris rechaz recus limits let "
 )
 
 
