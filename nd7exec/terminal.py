@@ -61,12 +61,23 @@ class OuterTerminal:
         self.chunk = 256  # Linux reports a tty as writable while fewer bytes than this wait in it
         self.saved: Attributes = termios.tcgetattr(self.control)
         self.is_raw = False
+        self._shared = False
         try:
             self.output = os.open(os.ttyname(shown), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
             self.chunk = 1 << 16
         except OSError:
             # Its name means nothing here: a number of its own, to be watched beside the input.
             self.output = os.dup(shown)
+            self._shared = True
+            self._wait_for_it(not self.in_foreground())
+
+    def _wait_for_it(self, blocking: bool) -> None:
+        """Where the terminal could not be opened anew (after su, in a container), its one open description is shared
+        with the person's shell: what is written to it must not block us while we have it, nor the shell be surprised.
+        """
+        if self._shared:
+            with contextlib.suppress(OSError):
+                os.set_blocking(self.output, blocking)
 
     def in_foreground(self) -> bool:
         """Whether this job may change the terminal without being stopped for it."""
@@ -83,6 +94,7 @@ class OuterTerminal:
 
         Not while in the background, and not where keys are not ours to read: ^C is then a signal as ever.
         """
+        self._wait_for_it(not self.in_foreground())
         if not self.is_raw and self.input is not None and self.in_foreground():
             with contextlib.suppress(termios.error):
                 # Asked for each time: what it was while another job had it, a shell's line editor, was not ours.
@@ -92,6 +104,7 @@ class OuterTerminal:
 
     def restore(self) -> None:
         """As it was.  Does not wait for output: a stopped terminal would hold us here."""
+        self._wait_for_it(True)
         if self.is_raw:
             self.is_raw = False
             with contextlib.suppress(termios.error):

@@ -183,6 +183,43 @@ def test_a_screen_full_of_output_and_a_viewer_that_stops_looking(world: World) -
     nothing_left(world)
 
 
+def test_a_terminal_that_stops_looking_while_somebody_is_attached(world: World) -> None:
+    """The session goes on for who looks; what the other has missed is shown anew, and not kept for it."""
+    master, slave = pty.openpty()
+    script = f"echo ready; read x; head -c {SCREEN // 2} /dev/zero | tr '\\0' 'a'; echo; echo THE-END; read y"
+    running = world.start(["nd7", "run", "bash", "-c", script], stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    world.wait(lambda: own_processes(world, running.pid).get("zygote") and world.exists(f"{HOME}/.nd7/sessions"))
+    time.sleep(1.0)
+    theirs, attached = pty.openpty()
+    tty.setraw(attached)
+    viewer = world.start(["nd7", "attach", str(running.pid)], stdin=attached, stdout=attached, stderr=attached)
+    os.close(attached)
+    seen = b""
+    while b"ready" not in seen:
+        seen += os.read(theirs, 1 << 16)
+    before = measure(own_processes(world, running.pid))
+    os.write(theirs, b"\r")
+    tail, got = b"", 0
+    while b"THE-END" not in tail:
+        piece = os.read(theirs, 1 << 18)
+        got += len(piece)
+        tail = tail[-64:] + piece
+    after = measure(own_processes(world, running.pid))
+    print(f"\n{got >> 20} MB to who is attached, none to the terminal that stopped: before {before}, after {after}")
+    assert after["supervisor"][0] - before["supervisor"][0] < 8 * MEGABYTE, (before, after)
+    again = b""
+    while b"THE-END" not in again[-200_000:]:
+        again += os.read(master, 1 << 18)
+    assert len(again) < 8 << 20
+    os.write(theirs, b"\r")
+    assert running.wait(20) == 0
+    viewer.wait(20)
+    os.close(master)
+    os.close(theirs)
+    nothing_left(world)
+
+
 def test_input_that_nobody_reads(world: World) -> None:
     """A program that never reads its terminal: keys wait outside, memory does not grow, and it still ends."""
     master, slave = pty.openpty()
