@@ -12,10 +12,11 @@ from textual.message import Message
 from nd7core.text import safe
 from nd7tui import keys, look
 from nd7tui.detail import nothing
-from nd7tui.line import Line, fit, indented, wrap
+from nd7tui.line import Line, indented, wrap
 from nd7tui.messages import StoreChanged
 from nd7tui.model import SessionRow
 from nd7tui.screens.page import Page
+from nd7tui.theme import Role
 from nd7tui.widgets.bar import Bar
 from nd7tui.widgets.textpane import TextPane
 
@@ -132,8 +133,10 @@ class Profile(Page):
             Line(),
         ]
         for mark, number, text in read.lines:
-            line = Line("good" if mark == "+" else "bad" if mark == "-" else "code")
-            line.put(safe(str(number) if number else ""), "faint", cells=6).put(safe(mark), cells=2)
-            shown = safe(text)
-            found.append(line.put(fit(shown, max(width - 9, 8), "middle")))
+            role: Role = "good" if mark == "+" else "bad" if mark == "-" else "code"
+            # Wrapped, not cut: what a rule allows stands at its end.
+            for place, part in enumerate(wrap(safe(text), max(width - 9, 8)) or [safe("")]):
+                line = Line(role)
+                line.put(safe(str(number) if number and not place else ""), "faint", cells=6)
+                found.append(line.put(safe(mark), cells=2).put(part))
         return found
