@@ -144,6 +144,21 @@ def of_socket(judge: Judge, finding: Finding) -> Judged:
     return none(finding, "permissions", "The socket's own permissions refuse this user.", target, operation="ipc")
 
 
+_NAMED = re.compile(
+    r"(?:\b(?:file|find|open\w*|read\w*|load\w*|access|stat|directory|folder)|--)\s+(?:file\s+)?"
+    r"(?P<name>[\w.@%+-]+)(?=[:\s]|$)"
+)
+
+
+def _argument(judge: Judge, line: str) -> str:
+    """A name without a slash behind a word for files, where the command was given exactly that; "" for none."""
+    for match in _NAMED.finditer(line[:1000]):
+        name = match["name"]
+        if len(name) > 1 and any(name in simple.words for simple in judge.commands):
+            return name
+    return ""
+
+
 def of_nothing(judge: Judge, finding: Finding) -> Judged:
     """A refusal that names nothing: what the command names and the policy refuses is the best guess."""
     if finding.errno == "EPERM" and any(simple.name in _KILLERS for simple in judge.commands):
@@ -157,6 +172,8 @@ def of_nothing(judge: Judge, finding: Finding) -> Judged:
         return none(finding, others.ROOT.owner, others.ROOT.reason)
     if judge.otherwise:
         return none(finding, judge.otherwise.owner, judge.otherwise.reason)
+    if argument := _argument(judge, finding.line):
+        return judge.path(replace_paths(finding, argument))
     guess = guessed(judge.commands, judge.rules, judge.home, judge.platform)
     if guess:
         return replace_evidence(judge.path(replace_paths(finding, guess)))

@@ -22,7 +22,7 @@ _SENTENCE = re.compile(
     r"\b(?:don.t|do not|does not|doesn.t) have write permission|\binsufficient permission for|"
     r"\bgrant write permission|\b(?:fail\w*|unable|cannot|could ?n[o']t|couldn’t|can.t|could not|"
     r"error)\b.{0,80}?\b(?:creat\w*|writ\w*|open\w*|mak(?:e|ing)|sav\w*|lock\w*|remov\w*|delet\w*|updat\w*|"
-    r"access\w*|renam\w*|stor\w*)\b",
+    r"access\w*|renam\w*|stor\w*|copy\w*|mov(?:e|ing)|extract\w*)\b",
     re.IGNORECASE,
 )
 _NOT_WRITABLE = re.compile(r"\b(?:don.t|do not|does not|doesn.t) have write permission", re.IGNORECASE)
