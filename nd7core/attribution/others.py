@@ -166,8 +166,8 @@ _OWN_WORDS = re.compile(
     r"(?:\w+\.)*PermissionDenied): (?P<prose>[A-Za-z][^/\\'\"\d\[\]@~:]*)$"
 )
 _OF_THE_SYSTEM = re.compile(
-    r"\b(?:open\w*|creat\w*|writ\w*|read\w*|files?|director\w+|folders?|sockets?|bind\w*|connect\w*|listen\w*|exec\w*|"
-    r"spawn\w*|mkdir|unlink|renam\w*|lock\w*|stat)\b",
+    r"\b(?:open\w*|creat\w*|writ\w*|read\w*|files?|director\w+|folders?|sockets?|bind\w*|connect\w*|listen\w*|"
+    r"exec\w*|spawn\w*|mkdir|unlink|renam\w*|lock\w*|stat)\b",
     re.IGNORECASE,
 )
 

@@ -35,11 +35,11 @@ def test_runs_in_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tools_in_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
-    """Tools of Python and Node that `collect.py` does not install, run the same way by hand."""
+    """Tools and corners of tools that `collect.py` does not run, recorded the same way by hand."""
     cases = load("real_tools.jsonl")
     found = score(cases)
     with capsys.disabled():
-        print(found.table(f"tools of Python and Node in real sessions: {len(cases)} recorded runs"))
+        print(found.table(f"more tools in real sessions: {len(cases)} recorded runs"))
     _held(found)
 
 
