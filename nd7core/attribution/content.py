@@ -37,7 +37,7 @@ _PASSED = Gate(
     re.compile(
         r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +OK +\]|test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
         r"|TODO|Subtest))|\.\.\. ok$|\bPASSED\b|\w › \w|^\s*[✕✗×✖].*\(\d+(?:\.\d+)? ?m?s\)$|"
-        r"^\s*(?:FAIL|❯|[✕✗×✖]|not ok \d+ -)\s+\S+ > .* > "
+        r"^\s*(?:FAIL|❯|[✕✗×✖]|not ok \d+ -)\s+\S+ > .* > [^'\"]*$"
     ),
     "ok pass ✓ ✔ √ ☑ › ✕ ✗ × ✖ ❯ fail skip todo subtest",
 )
@@ -47,7 +47,7 @@ _COMPARED = Gate(
         r"Actual|got|want|wanted|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|"
         r"\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises|"
         r"\bgot\b.{1,300}[,;] ?want(?:ed)?\b(?! (?:nil|no error|<nil>))|"
-        r"\bwant(?:ed)? .{1,300}[,;] ?(?:but )?got\b"
+        r"\bwant(?:ed)? (?!nil|no error|<nil>).{1,300}[,;] ?(?:but )?got\b"
     ),
     "expected received actual got want have to_throw to_equal to_match to_contain assert did_not_raise pytest.raises",
 )

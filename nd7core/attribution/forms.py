@@ -85,6 +85,8 @@ _LOCAL_SERVICE = re.compile(
     re.IGNORECASE,
 )
 _UNIX = re.compile(r"\bunix:(?://)?(?P<url>/[^\s:'\"]+)|\b(?:dial|listen) unix (?P<dial>[^\s:'\"]+)")
+# OpenSSH's own function, and a call shown with its numbers: 1 is AF_UNIX.
+_UNIX_CALL = re.compile(r"\bunix_listener\b|\bsocket\((?:1|AF_UNIX|PF_UNIX|AF_LOCAL), ")
 _SOCKET_FILE = re.compile(r"\.(?:sock|socket|ipc|pipe)$|/S\.[\w.-]+$|/(?:var/)?run/[^\s]*sock")
 # What stands right before the error: `statsd 127.0.0.1:8125: `.
 _ENDPOINT = re.compile(r"(?<![\w./-])(?:\d{1,3}(?:\.\d{1,3}){3}|localhost|\[[0-9a-fA-F:]+\]):\d{2,5}(?:: |:?$)")
@@ -112,6 +114,9 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
         if "operation not permitted" in line.lower():
             finding.errno = "EPERM"  # a client may put its own words around the system's
         finding.direction = "listen" if network.LISTEN.search(line) else "connect"
+        return finding
+    if not found and _UNIX_CALL.search(line):
+        finding.kind = "socket"
         return finding
     call = nearby.syscall(lines, index)
     if _speaks_of_network(rest, call, line, lines, index, found):

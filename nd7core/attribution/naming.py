@@ -85,7 +85,7 @@ def _quoted(line: str, mark: markers.Mark) -> tuple[list[str], list[str], str, s
 
 
 # A sentence that ends with a name below a folder: `edit on a/b.txt`; `and/or` is none.
-_SENTENCE_ABOUT = re.compile(r"\S \S*[\w.-]{2,}/[\w.-]+$")
+_SENTENCE_ABOUT = re.compile(r"\S (?!and/or$)\S*[\w.-]{2,}/[\w.-]+$")
 
 
 def _between(text: str, program: str) -> list[str]:
