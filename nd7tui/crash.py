@@ -5,7 +5,10 @@ Textual prints a traceback with the values of local variables, raw.  In this pro
 
 from __future__ import annotations
 
+import asyncio
 import codecs
+import contextlib
+import signal
 import sys
 import traceback
 from typing import Any
@@ -35,6 +38,17 @@ class Mortal(App[None]):
         if hasattr(module, "getincrementaldecoder"):
             vars(module)["getincrementaldecoder"] = _forgiving
         return driver
+
+    def on_load(self) -> None:
+        """Being told to end is no crash: the terminal is given back as it was."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # Not in the main thread (a test's), or not on this system: then the signal does what it always does.
+            with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
+                loop.add_signal_handler(number, self._told, int(number))
+
+    def _told(self, number: int) -> None:
+        self.exit(return_code=128 + number)
 
     def panic(self, *renderables: RenderableType) -> None:
         """See `App.panic`: what it would print, made safe."""

@@ -35,7 +35,9 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from nd7core.paths import places_of
 from nd7tui.app import Dashboard
-Dashboard(places_of(sys.argv[2]), environ={}, read_only="--read-only" in sys.argv).run()
+app = Dashboard(places_of(sys.argv[2]), environ={}, read_only="--read-only" in sys.argv)
+app.run()
+sys.exit(app.return_code or 0)
 """
 
 

@@ -1,0 +1,68 @@
+"""However the dashboard ends, the terminal is as it was, and sessions live on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import termios
+from collections.abc import Iterator
+
+import pytest
+from tui_pty import Sleeper, Story, dashboard
+
+from nd7core.paths import Places
+
+LEFT = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?2004l")
+
+
+@pytest.fixture
+def owner() -> Iterator[Sleeper]:
+    made = Sleeper()
+    yield made
+    made.end()
+
+
+@pytest.mark.parametrize(("how", "status"), [("q", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_terminal_is_given_back(here: Places, owner: Sleeper, how: str | signal.Signals, status: int) -> None:
+    os.makedirs(here.state, 0o700)
+    Story(here, "3f0c", "/srv/api", owner.pid, name="api").start()
+    tty = dashboard(here)
+    before = termios.tcgetattr(tty.master)[3]  # it is still being started
+    tty.wait_for("api")
+    at = len(tty.bytes)
+    if isinstance(how, str):
+        tty.press(how)
+    else:
+        os.kill(tty.child.pid, how)
+    tty.read(20.0, 1.0)
+    assert tty.child.wait(10) == status
+    written = bytes(tty.bytes[at:])
+    for sequence in LEFT:
+        assert sequence in written, sequence
+    assert b"Traceback" not in written
+    after = termios.tcgetattr(tty.master)[3]
+    for flag in (termios.ECHO, termios.ICANON, termios.ISIG):
+        assert after & flag == before & flag
+    tty.close()
+    assert owner.child.poll() is None
+
+
+def test_a_dashboard_that_is_killed_takes_no_session_with_it(here: Places, owner: Sleeper) -> None:
+    os.makedirs(here.state, 0o700)
+    Story(here, "3f0c", "/srv/api", owner.pid, name="api").start()
+    tty = dashboard(here)
+    tty.wait_for("api")
+    tty.child.kill()
+    tty.child.wait(10)
+    tty.close()
+    assert owner.child.poll() is None and os.path.exists(f"{here.sessions}/{owner.pid}/record.json")
+
+
+def test_without_a_terminal_it_says_what_works(here: Places) -> None:
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "nd7tui.cli", "tui"], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "needs a terminal" in done.stderr and "nd7 sessions" in done.stderr
