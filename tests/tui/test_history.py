@@ -11,6 +11,7 @@ from tui_pty import Story
 from tui_screen import picture, said, until
 
 from nd7core.paths import Places
+from nd7tui import look
 from nd7tui.app import Dashboard
 from nd7tui.screens.dashboard import Main
 from nd7tui.screens.history import History
@@ -155,3 +156,9 @@ async def test_leaving_ends_the_indexer(here: Places) -> None:
         await pilot.press("escape", "escape")
         await until(pilot, lambda: screen._indexer is None or screen._indexer.poll() is not None)
         await asyncio.sleep(0)
+
+
+def test_the_words_of_a_grade_do_not_contradict_a_reports_reason() -> None:
+    assert look.evidence("reported", confirmed=True) == "reported, and confirmed by an earlier call"
+    assert look.evidence("reported", confirmed=False) == "reported: only the agent says so"
+    assert look.evidence("matched", confirmed=True).startswith("matched: the text, and the profile in force")
