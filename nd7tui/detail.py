@@ -138,6 +138,7 @@ def _mend(
     *,
     tight: bool,
     read_only: bool,
+    undo: str,
 ) -> list[Line]:
     verdict = row.verdict
     home = session.home if session else ""
@@ -163,6 +164,9 @@ def _mend(
         if verdict.remedy == "restart-wider":
             text += f", which does not reach {row.tool}"
         found += _key(g, text, width, "strong", "screen.press('grant')")
+    if undo and not read_only and row.state in ("granted", "proved", "repeated"):
+        taken = f"take the grant of {look.short_path(undo, home)} back"
+        found += _key(caps["undo"], taken, width, "dim", "screen.press('undo')")
     if not reason and not read_only and row.state in ("open", "repeated") and not tight:
         found += _key(wider, "choose wider or narrower, and for how long", width, "dim", "screen.press('wider')")
     if verdict.remedy == "restart-wider":
@@ -189,6 +193,7 @@ def detail(
     whole: bool = False,
     tight: bool = False,
     read_only: bool = False,
+    undo: str = "",
 ) -> list[Line]:
     """The lines of the detail pane.
 
@@ -196,6 +201,7 @@ def detail(
         outlook: what the keys would do, once that has been worked out.
         caps: how each key is printed.
         whole: all of the command and the output, for the full screen.
+        undo: the path of the newest grant, which `u` takes back, where it is the one that covers the row.
         tight: without blank lines, where few rows are to be had.
     """
     inner = max(width - LABEL - 1, 10)
@@ -223,7 +229,7 @@ def detail(
     where = look.short_path(row.cwd, home)
     by = row.tool + (f" in {where}" if where else "") + (" by a subagent" if row.agent_id else "")
     sections: list[tuple[str, list[Line]]] = [
-        ("to do", _mend(row, session, outlook, caps, inner, tight=tight, read_only=read_only)),
+        ("to do", _mend(row, session, outlook, caps, inner, tight=tight, read_only=read_only, undo=undo)),
         ("was run", [*indented(wrap(safe(by), inner, 2), 0, "dim"), *_command(row, inner, whole)]),
         ("came back", _came_back(row, inner, whole)),
         ("why", _why(row, home, outlook, inner)),

@@ -210,6 +210,13 @@ class Store:
         found = [grant for session in self.sessions.values() if session.live for grant in session.grants]
         return max(found, key=lambda grant: (grant.created, grant.path), default=None)
 
+    def undo_of(self, row: Row) -> str:
+        """The path of the newest grant, where it is the one that mends a row, or ""."""
+        last, wanted = self.last_grant(), row.verdict.grant or row.verdict.target
+        if last is None or last.pid != row.nd7_session or not wanted:
+            return ""
+        return last.path if wanted == last.path or wanted.startswith(last.path.rstrip("/") + "/") else ""
+
     # -- what nd7 did --------------------------------------------------------------------------------------------
 
     def did(self, deed: Deed) -> None:

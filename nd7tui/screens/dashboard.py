@@ -193,7 +193,8 @@ class Main(Page):
         session = dash.store.session_of(row)
         outlook = dash.outlook_of(row)
         tight = self.detail.size.height < 18
-        text = detail(row, session, outlook, dash.caps, width - 2, tight=tight, read_only=dash.read_only)
+        undo = dash.store.undo_of(row)
+        text = detail(row, session, outlook, dash.caps, width - 2, tight=tight, read_only=dash.read_only, undo=undo)
         return [Line().gap().join(line) for line in text]
 
     def _card(self, width: int) -> list[Line]:

@@ -18,7 +18,7 @@ from nd7core.errors import Nd7Error
 from nd7core.text import mask, safe
 from nd7tui import keys, look
 from nd7tui.detail import nothing
-from nd7tui.line import Line, fit, indented, wrap
+from nd7tui.line import Line, fit, wrap
 from nd7tui.messages import Opened, Picked
 from nd7tui.screens.page import Page
 from nd7tui.theme import Role
@@ -338,7 +338,7 @@ class History(Page):
             fact("evidence", look.evidence(entry.evidence, confirmed=confirmed), "dim")
         where = look.short_path(entry.project, self.dash.places.home)
         fact("session", f"{entry.session_id}  {where}", "dim", 1)
-        found += indented(wrap(safe(self._mend(entry)), inner, 2), 12, "dim")
+        fact("to do", self._mend(entry), "dim", 2)
         return found
 
     def _mend(self, entry: Entry) -> str:

@@ -60,6 +60,7 @@ class Moment(Page):
             width - 4,
             whole=True,
             read_only=dash.read_only,
+            undo=dash.store.undo_of(row),
         )
         return [Line(), *(Line().gap(2).join(line) for line in text), Line()]
 

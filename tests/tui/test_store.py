@@ -119,6 +119,13 @@ def test_the_last_grant_is_read_from_the_records() -> None:
     assert store.last_grant() is None
 
 
+def test_what_u_would_take_back_is_said_beside_the_row_that_it_mends() -> None:
+    store = filled()
+    uv, pip = tui_rows.rows()[:2]
+    assert store.undo_of(pip) == f"{tui_rows.HOME}/.cache/pip"
+    assert store.undo_of(uv) == ""
+
+
 def test_the_log_of_deeds_is_bounded() -> None:
     store = Store()
     for n in range(store_module.DEEDS_KEPT + 10):
