@@ -6,9 +6,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from agent import bash, said
 from hardship import HOME, HOOK, SESSIONS, STATE, X, frames, nothing_left, payload, record, small_disk
 from world import World
 
@@ -267,3 +269,23 @@ def test_no_denials_is_said_only_under_a_green_light(world: World) -> None:
     (row,) = json.loads(world.run(["nd7", "sessions", "--json"]).out)
     assert row["canary"] == "dark" and row["light"].startswith("hooks dead: ")
     end(world, running)
+
+
+@pytest.mark.e2e
+def test_the_real_agent_with_a_hook_that_breaks_while_it_works(world: World) -> None:
+    """Its hooks fail on the agent's side: it goes on, by its own permissions, and its transcript tells of them."""
+    turns = [bash("touch waiting; until [ -e go ]; do sleep 0.1; done"), bash("echo unseen"), said("done")]
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(lambda: world.claude({"turns": turns}))
+        try:
+            world.wait(lambda: world.exists("waiting") or future.done(), 40)
+            (pid,) = (int(name) for name in world.listdir(SESSIONS) if name.isdigit())
+            reach(world, pid, "enforcing")
+            world.path(HOOK).write_text("#!/bin/sh\nexit 1\n")
+        finally:
+            world.write("go", "")
+        done = future.result(60)
+    assert done.code == 0, done.err
+    assert canaries(world) == ["enforcing", "hooks dead"]
+    (wrong,) = [frame["body"]["wrong"] for frame in frames(world) if frame["kind"] == "canary"][-1]
+    assert "hook" in wrong, wrong
