@@ -272,6 +272,24 @@ def test_a_grant_that_would_hold_its_own_code_does_not_open_that(world: World, w
     assert text == (CHECKOUT / "nd7exec/client.py").read_bytes()
 
 
+def test_the_users_own_modules_which_python_would_run_at_its_next_start(world: World) -> None:
+    """Installed by `pip install --user`, nd7 starts with `usercustomize` from there, even if there is none yet."""
+    base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    packages = [str(CHECKOUT), *(path for path in sys.path if path.endswith("-packages"))]
+    start = f"import sys; sys.path[:0] = {packages!r}; from nd7tui.cli import main; sys.exit(main())"
+    nd7 = [base, "-P", "-c", start]
+    own = world.run([base, "-c", "import site; print(site.ENABLE_USER_SITE, site.USER_SITE)"]).out.split()
+    assert own[0] == "True" and own[1].startswith(HOME)
+    tries = f"echo x > {own[1]}/usercustomize.py && echo BAD; mv ~/.local ~/.old && echo MOVED; > ~/free && echo free"
+    running = world.start([*nd7, "run", "bash", "-c", f"touch ready; read x; {X} -c '{tries}'"], stdin=subprocess.PIPE)
+    world.wait(lambda: world.exists("ready"))
+    refused = world.run([*nd7, "allow", "--force", HOME])
+    assert refused.code == 1 and own[1] in refused.err and "make it first" in refused.err, refused
+    world.mkdir(own[1])
+    assert world.run([*nd7, "allow", "--force", HOME]).code == 0
+    assert running.communicate(b"\n", 30)[0] == b"free\n"
+
+
 def test_the_launchers_are_out_of_reach_and_independent_of_the_project(world: World) -> None:
     script = f"echo x >> {X}; rm {X}; mv ~/.local ~/.old; echo 'exec true' > {HOOK}; PYTHONPATH=. {X} -c 'echo ran'"
     world.write("sitecustomize.py", f"open('{HOME}/marks', 'w')")
