@@ -48,7 +48,10 @@ class Start:
         words = ["run", "--detach", "--project", self.project]
         if self.name:
             words += ["--name", self.name]
-        words += self.agent.split()
+        try:
+            words += shlex.split(self.agent)
+        except ValueError:  # a quote that is still open, while one types
+            words.append(self.agent)
         if self.prompt:
             words += ["--", self.prompt] if self.prompt.startswith("-") else [self.prompt]
         return words
@@ -165,6 +168,10 @@ class Launch(Page):
         if key == "start":
             if not self.start.agent:
                 return "name a program to run"
+            try:
+                shlex.split(self.start.agent)
+            except ValueError:
+                return "a quote in the agent's line is open"
             if not self.start.project.startswith("/"):
                 return "the project is a folder's whole path"
         return ""
