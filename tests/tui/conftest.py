@@ -19,6 +19,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("COLORFGBG", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)  # where keys.toml is: the tests' own home has none
     time.tzset()
     yield
     os.environ.pop("TZ", None)

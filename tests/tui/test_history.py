@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,18 +107,27 @@ async def test_nothing_recorded_says_the_next_step(here: Places) -> None:
         assert "there is nothing to write" in said(app)
 
 
-def test_the_file_it_writes_masks_secrets_and_is_readable_by_its_owner_alone(
-    here: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_file_it_writes_is_readable_by_its_owner_alone_and_never_over_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Not by a real `nd7 export`, which would read the logs of whoever runs the tests; that has tests of its own."""
     from nd7tui.export import export
 
+    asked: list[tuple[str, ...]] = []
+
+    def writes(*words: str) -> list[str]:
+        asked.append(words)
+        return [sys.executable, "-c", "print('# Denials')"]
+
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("nd7tui.export.nd7", writes)
     done = export("uv", 1_795_000_000_000_000_000)
-    written = list(tmp_path.glob("nd7-denials-*.md"))
-    assert len(written) == 1 and os.stat(written[0]).st_mode & 0o777 == 0o600
+    (written,) = tmp_path.glob("nd7-denials-*.md")
+    assert done.ok and os.stat(written).st_mode & 0o777 == 0o600 and written.read_text() == "# Denials\n"
+    assert asked == [("export", "--format", "md", "--", "uv")]
     assert done.deed.command.startswith("nd7 export --format md uv > ")
     again = export("uv", 1_795_000_000_000_000_000)
-    assert not again.ok and "exists" in again.said
+    assert not again.ok and "exists" in again.said and len(asked) == 1
 
 
 def test_a_frame_of_any_shape_is_described() -> None:

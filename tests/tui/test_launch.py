@@ -53,7 +53,7 @@ def test_a_start_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     failing = "import sys; sys.stderr.write('nd7: no program claude\\n     install it\\n'); sys.exit(127)"
     monkeypatch.setattr("nd7tui.starting.nd7", lambda *words: [sys.executable, "-c", failing])
     done = launch(Start("claude", "/p"))
-    assert isinstance(done, Done) and not done.ok and done.said == "no program claude install it"
+    assert isinstance(done, Done) and not done.ok and done.said == "no program claude; install it"
     assert done.deed.command == "nd7 run --detach --project /p claude" and not done.deed.ok
     assert nd7("x")[1] == "-P"  # never with the folder that one is in on the module path
 
