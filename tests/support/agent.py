@@ -168,13 +168,21 @@ def interactive(
 
 
 def say(screen: Terminal, text: str) -> None:
-    """Type a prompt and send it.  Enter goes in a call of its own, and again where a busy screen took it for paste."""
-    screen.keys(text)
-    for _ in range(20):
-        screen.keys("Enter")
+    """Type a prompt, wait until it stands in the box, and send it.
+
+    An Enter that comes together with text is part of a paste, so it is pressed alone, and again where it was lost.
+    """
+
+    def boxed(shown: str) -> bool:
         # The last one is where the cursor is: the box, or a question's answer that is offered.
-        lines = [line for line in map(str.strip, screen.screen().splitlines()) if line.startswith(("❯", "!"))]
-        if not lines or not lines[-1].replace("\xa0", " ").endswith(text[-20:]):
+        lines = [line for line in shown.splitlines() if line.strip().startswith("❯") or line.startswith("!")]
+        return bool(lines) and lines[-1].strip().replace("\xa0", " ").endswith(text[-20:])
+
+    screen.keys(text)
+    screen.wait_for(boxed)
+    for _ in range(40):
+        screen.keys("Enter")
+        if not boxed(screen.screen()):
             return
     raise AssertionError(f"{text!r} was not taken:\n{screen.screen()}")
 
