@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import signal
 import struct
 import time
 from collections.abc import Callable
@@ -110,10 +111,13 @@ class Desk:
 
     def answer(self, call: Call, reply: Reply) -> None:
         """Let the call return."""
-        # ENOENT: the process was killed meanwhile.
-        with contextlib.suppress(FileNotFoundError):
-            data = struct.pack("=QqiI", call.id, reply.value, reply.error, reply.flags)
+        data = struct.pack("=QqiI", call.id, reply.value, reply.error, reply.flags)
+        try:
             fcntl.ioctl(self.listener_fd, _SEND, bytearray(data))
+        except OSError as error:
+            # The process was killed meanwhile; or it has its answer already.
+            if error.errno not in (errno.ENOENT, errno.EINPROGRESS):
+                raise
 
     def give(self, call: Call, fd: int, flags: int) -> Reply | None:
         """Put a descriptor into the caller's table and let the call return its number.
@@ -122,6 +126,9 @@ class Desk:
             The answer that is still to be given, on kernels before 5.14.
         """
         add = bytearray(struct.pack("=QIIII", call.id, _ADDFD_SEND, fd, 0, flags))
+        # The kernel waits until the caller has taken it, and a signal to us (^C) would break that off half done: the
+        # call would return 0, a descriptor that the caller does have.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             fcntl.ioctl(self.listener_fd, _ADDFD, add)
         except OSError as error:
@@ -129,6 +136,8 @@ class Desk:
                 raise
             struct.pack_into("=I", add, 8, 0)
             return Reply(value=fcntl.ioctl(self.listener_fd, _ADDFD, add))
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         return None
 
     def valid(self, call: Call) -> bool:
