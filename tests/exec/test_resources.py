@@ -22,7 +22,10 @@ def memory(world: World, supervisor: int) -> dict[str, int]:
     found = {}
     for pid, line in world.processes().items():
         if pid == supervisor or line in ("nd7 scribe", "nd7 warden", "nd7 zygote"):
-            status = Path(f"/proc/{pid}/status").read_text()
+            try:
+                status = Path(f"/proc/{pid}/status").read_text()
+            except FileNotFoundError:
+                continue  # it has ended since
             # A command's child bears the zygote's name until it becomes the shell; the zygote itself is the larger.
             resident = int(status.partition("VmRSS:")[2].partition("kB")[0] or 0)
             found[line[:10]] = max(found.get(line[:10], 0), resident)
