@@ -19,8 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from nd7core.attribution import Failure, explain  # noqa: E402
-from nd7core.attribution.context import from_object  # noqa: E402
+from nd7core.attribution import Failure, explain
+from nd7core.attribution.context import from_object
 
 CLEAN = """On branch main
 Your branch is up to date with 'origin/main'.

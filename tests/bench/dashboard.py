@@ -21,9 +21,9 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parent.parent)]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-from tui_pty import ROOT, Sleeper, Story, Tty, dashboard  # noqa: E402
+from tui_pty import ROOT, Sleeper, Story, Tty, dashboard
 
-from nd7core.paths import Places, places_of  # noqa: E402
+from nd7core.paths import Places, places_of
 
 SIZE = (120, 40)
 STATIC = """

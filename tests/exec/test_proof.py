@@ -37,8 +37,8 @@ def test_a_grant_is_tried_at_once_and_told_in_the_log(world: World) -> None:
     assert world.read("/home/dev/list.txt") == "old\n"
     session.terminate()
     session.wait(20)
-    proofs = {frame["body"]["path"]: frame for frame in frames(world, "proof")}  # type: ignore[index]
+    proofs = {frame["body"]["path"]: frame for frame in frames(world, "proof")}
     assert set(proofs) == {"/home/dev/data", "/home/dev/list.txt"}
     for frame in proofs.values():
         assert frame["source"] == "nd7:canary"
-        assert frame["body"]["allowed"] is True and frame["body"]["operation"] == "write"  # type: ignore[index]
+        assert frame["body"]["allowed"] is True and frame["body"]["operation"] == "write"

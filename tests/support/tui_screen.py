@@ -64,4 +64,4 @@ async def until(pilot: Pilot[None], true: Callable[[], object], seconds: float =
         await pilot.pause(0.05)
         if true():
             return
-    raise AssertionError("it did not happen; on the screen:\n" + picture(pilot.app))  # type: ignore[arg-type]
+    raise AssertionError("it did not happen; on the screen:\n" + picture(pilot.app))

@@ -412,7 +412,7 @@ async def test_a_million_rows_are_a_list_like_any_other(here: Places) -> None:
     class Big(Page):
         BINDINGS = [*keys.bindings("big")]
 
-        def compose(self):  # type: ignore[no-untyped-def]
+        def compose(self):
             yield RowList(Many(), id="many")
 
     app = Quiet(here)

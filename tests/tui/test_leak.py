@@ -147,7 +147,7 @@ def poisoned(places: Places, owner: Sleeper) -> None:
     (damaged / "record.json").write_bytes(b'{"project": "' + EVIL.encode("utf-8", "surrogateescape") + b'"')
 
 
-def _granted(record, path: str):  # type: ignore[no-untyped-def]
+def _granted(record, path: str):
     from dataclasses import replace
 
     return replace(record, grants=(Grant(path, origin=EVIL, created=1),))

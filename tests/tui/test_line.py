@@ -43,7 +43,7 @@ def test_a_line_is_printable_and_exactly_as_wide_as_asked(text: str, width: int)
 
 @given(printable_or_not, st.integers(0, 30), st.sampled_from(["head", "tail", "middle"]))
 def test_what_is_fitted_fits(text: str, width: int, keep: str) -> None:
-    cut = fit(safe(text), width, keep)  # type: ignore[arg-type]
+    cut = fit(safe(text), width, keep)
     assert width_of(cut) <= width
 
 

@@ -46,8 +46,8 @@ class StillWider(Wider):
 
     def _made(self) -> None:
         rows = self.query_one("#ladder")
-        rows.reload()  # type: ignore[attr-defined]
-        rows.select(f"{tui_rows.HOME}/.cache/uv")  # type: ignore[attr-defined]
+        rows.reload()
+        rows.select(f"{tui_rows.HOME}/.cache/uv")
         self._refresh()
 
     def _count(self, path: str) -> None:
