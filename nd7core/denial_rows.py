@@ -203,11 +203,14 @@ class SessionRows:
 
     # ------------------------------------------------------------------ what the agent says
 
-    def bears_out(self, verdict: Verdict, said: Iterable[str]) -> Denial | None:
-        """The latest earlier call that was refused what a report names, or the like where it names nothing."""
+    def bears_out(self, verdict: Verdict, said: Iterable[str], ts: int) -> Denial | None:
+        """The latest call begun before `ts` that was refused what a report names, or the like where it names nothing.
+
+        Before by the clock: words in the middle of a turn are often told after the calls that followed them.
+        """
         said = tuple(said)
         for row in reversed(self.rows.values()):
-            if row.verdict.source not in ("kernel", "nd7-exec"):
+            if row.verdict.source not in ("kernel", "nd7-exec") or row.ts > ts:
                 continue
             if not verdict.target:
                 if verdict.operation in (row.verdict.operation, "other"):

@@ -236,7 +236,7 @@ class Denials:
         changed = []
         for number, verdict in enumerate(explain_words(failure)):
             said = [place(target, session.project, home) if "/" in target else target for target in verdict.targets]
-            tied = session.rows.bears_out(verdict, said)
+            tied = session.rows.bears_out(verdict, said, event.ts)
             tie: Tie = "confirmed" if tied else "contradicted" if verdict.contradiction else "unconfirmed"
             if tied:
                 reason = f"{CONFIRMED} ({tied.tool})."

@@ -59,7 +59,13 @@ class ToolEvent:
 
 @dataclass(frozen=True, slots=True)
 class AgentWords:
-    """What the agent said to the person: `last_assistant_message` of Stop or SubagentStop."""
+    """What the agent said, told once: in the middle of a turn or at its end, by whichever of
+    `nd7core.words`' tellers came first.
+
+    Attributes:
+        seq: of the frame that told it, which may stand behind those of later calls.
+        ts: when it was said, nanoseconds since the epoch: what is earlier was known to the agent.
+    """
 
     session_id: str
     text: str

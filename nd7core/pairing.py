@@ -19,6 +19,7 @@ from nd7core import claude_results as results
 from nd7core.audit.frame import Frame
 from nd7core.calls import Call, Origin, call_of, text_of
 from nd7core.events import AgentWords, Note, SessionEvent, ToolEvent
+from nd7core.words import Teller, Words
 
 _RANK: dict[Origin, int] = {"": 0, "transcript": 1, "batch": 2, "hook": 3}
 
@@ -44,7 +45,7 @@ class Pairing:
         self._tasks: dict[str, Call] = {}
         self._lost: dict[str, str] = {}
         self._spoken: dict[str, list[str]] = {}
-        self._last_words: dict[str, str] = {}
+        self._words = Words()
 
     @property
     def running(self) -> int:
@@ -64,11 +65,12 @@ class Pairing:
             self.waiting = ""
             return [
                 *self._close(frame, "", "the turn ended without a result"),
-                *self._words(frame, body.get("last_assistant_message"), ""),
+                *self._last_words(frame),
+                self._note(frame, kind, ""),
             ]
         if kind == "prompt":
             self.waiting = ""
-            self._last_words.clear()
+            self._words.learn(kind, body, frame.ts)
             events = self._close(frame, "", "a new prompt came before a result")
             events.append(self._note(frame, kind, text_of(body.get("text"))))
             return events
@@ -83,6 +85,8 @@ class Pairing:
             return self._hook(frame, body)
         if kind == "gap":
             return self._gap(frame, body)
+        if kind == "words" and frame.source == "nd7:transcript":
+            return self._said(frame, text_of(body.get("text")), text_of(body.get("agent_id")), "transcript")
         return [self._note(frame, kind, text_of(body.get("text")))]
 
     def finish(self) -> list[SessionEvent]:
@@ -281,14 +285,16 @@ class Pairing:
         if event == "SubagentStop":
             return [
                 *self._close(frame, agent_id, "the subagent ended without a result"),
-                *self._words(frame, raw.get("last_assistant_message"), agent_id),
+                *self._last_words(frame),
             ]
-        if event == "StopFailure":
+        if event == "SubagentStart":
+            self._words.learn(frame.kind, body, frame.ts)
+        elif event == "StopFailure":
             self.waiting = ""
             events = self._close(frame, agent_id, "the turn failed without a result")
             events.append(self._note(frame, event, text_of(raw.get("last_assistant_message"))))
             return events
-        if event == "PermissionRequest":
+        elif event == "PermissionRequest":
             self.waiting = f"permission for {text_of(raw.get('tool_name'))}"
         elif event == "Notification":
             self.waiting = text_of(raw.get("message"))
@@ -311,16 +317,15 @@ class Pairing:
                 self._spoken.pop(next(iter(self._spoken)))
             return []
         del self._spoken[message]
-        return self._words(frame, "".join(parts), text_of(raw.get("agent_id")))
+        return self._said(frame, "".join(parts), text_of(raw.get("agent_id")), "display")
 
-    def _words(self, frame: Frame, text: object, agent_id: str) -> list[SessionEvent]:
-        """What the agent said, once: Stop repeats what was displayed."""
-        if type(text) is not str or not text.strip() or self._last_words.get(agent_id) == text:
-            return []
-        if len(self._last_words) > 1000:
-            self._last_words.clear()
-        self._last_words[agent_id] = text
-        return [AgentWords(frame.session_id, text, frame.seq, frame.ts, agent_id)]
+    def _said(self, frame: Frame, text: str, agent_id: str, teller: Teller) -> list[SessionEvent]:
+        new = self._words.new(agent_id, text, frame.ts, teller)
+        return [AgentWords(frame.session_id, new, frame.seq, frame.ts, agent_id)] if new else []
+
+    def _last_words(self, frame: Frame) -> list[SessionEvent]:
+        agent_id, new = self._words.learn(frame.kind, frame.body, frame.ts)
+        return [AgentWords(frame.session_id, new, frame.seq, frame.ts, agent_id)] if new else []
 
     def _note(self, frame: Frame, kind: str, text: str) -> Note:
         line = text if len(text) <= 300 else text[:300]

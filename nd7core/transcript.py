@@ -1,4 +1,4 @@
-"""What the agent's own transcript tells that no hook does: Esc, "No", background ends, hooks that failed open.
+"""What the agent's own transcript tells that no hook does: words, Esc, "No", background ends, hooks that failed open.
 
 Sans-IO: bytes of Claude Code's `<session>.jsonl` in, findings out.  The file is written by the confined side
 and is hostile; a line that is not understood is passed over, for the transcript is a second source only.
@@ -7,6 +7,7 @@ and is hostile; a line that is not understood is passed over, for the transcript
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,14 +15,18 @@ from typing import Any, Literal
 
 from nd7core import claude_results as results
 from nd7core.calls import text_of
+from nd7core.words import MAX_SAID
 
-FindingKind = Literal["call", "result", "background", "hook-failed", "typed", "skipped"]
+FindingKind = Literal["call", "result", "background", "hook-failed", "typed", "said", "skipped"]
 
 # A tool result with pictures is some megabytes; a longer line is passed over.
 MAX_LINE = 8 << 20
 MAX_CALLS = 20_000
 # Lines without one of these words hold nothing for us, and parsing them is most of the cost.
-_WORDS = (b'"tool_use', b'"tool_result"', b"task-notification>", b'"hook_', b"[Request interrupted", b"<bash-")
+_WORDS = (b'"text"', b'"tool_use', b'"tool_result"', b"task-notification>", b'"hook_', b"[Request inter", b"<bash-")
+# What is kept of a saying beside its text.  The line is the session's, and may hold anything.
+_MAX_AGENT, _MAX_CWD = 128, 4096
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class TranscriptFinding:
     Attributes:
         kind: `call` (the agent asked for a tool), `result`, `background` (a background command ended),
             `hook-failed` (a hook that failed, so that the call went on without it), `typed` (the person ran a
-            command with `!`), `skipped` (a line too long to read).
+            command with `!`), `said` (a text of the agent's, whole), `skipped` (a line too long to read).
         outcome: of a result: "succeeded", "failed", "rejected" (the person or the agent's rules), "interrupted".
         text: what came back, or a sentence.
         ts: nanoseconds since the epoch, 0 where the line has none.
@@ -59,10 +64,13 @@ class Transcript:
     Args:
         since: lines of an earlier time (nanoseconds since the epoch) tell nothing: a resumed or forked
             session's file begins with what an earlier run already recorded.
+        heard: the texts that were told already, by their line; given on where a file is read from its start again,
+            as it is when the agent has taken a line out of it.
     """
 
-    def __init__(self, *, since: int = 0) -> None:
+    def __init__(self, *, since: int = 0, heard: dict[int, None] | None = None) -> None:
         self._since = since
+        self._heard: dict[int, None] = {} if heard is None else heard
         self._buffer = bytearray()
         self._searched = 0
         self._skipping = False
@@ -122,6 +130,7 @@ class Transcript:
         content = message.get("content") if type(message) is dict else None
         if kind == "assistant" and type(message) is dict:
             yield from self.settle()
+            yield from self._words(value, message, ts)
             for block in _blocks(content, "tool_use"):
                 yield from self._call(value, block, text_of(message.get("id")), ts)
         elif kind == "user" and type(content) is list:
@@ -138,6 +147,25 @@ class Transcript:
                 yield from self._notified(text_of(value.get("content")), ts)
         elif kind == "attachment" and type(value.get("attachment")) is dict:
             yield from self._attached(value["attachment"], ts)
+
+    def _words(self, value: dict[str, Any], message: dict[str, Any], ts: int) -> Iterator[TranscriptFinding]:
+        """A line is written when its block is whole, so no text comes in pieces.
+
+        Left out: what a branched conversation has from the one before, and what the client itself puts in the
+        agent's mouth ("API Error: ...").
+        """
+        if "forkedFrom" in value or value.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
+            return
+        for number, block in enumerate(_blocks(message.get("content"), "text")):
+            text = _SURROGATE.sub("\ufffd", text_of(block.get("text")).strip()[:MAX_SAID])
+            line = hash((text_of(value.get("uuid")), number, text))
+            if not text or line in self._heard:
+                continue
+            if len(self._heard) >= MAX_CALLS:
+                self._heard.pop(next(iter(self._heard)))
+            self._heard[line] = None
+            cwd, agent_id = text_of(value.get("cwd"))[:_MAX_CWD], text_of(value.get("agentId"))[:_MAX_AGENT]
+            yield TranscriptFinding("said", text=text, cwd=cwd, agent_id=agent_id, ts=ts)
 
     def _call(
         self, value: dict[str, Any], block: dict[str, Any], message_id: str, ts: int

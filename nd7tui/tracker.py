@@ -148,10 +148,8 @@ class Track:
         before = (self.activity, self.waits_for)
         if isinstance(event, ToolEvent):
             self.activity, self.waits_for = "working", ""
-        elif isinstance(event, AgentWords):
-            if not event.agent_id:
-                self.activity, self.waits_for = "idle", ""
-        else:
+        elif isinstance(event, Note):
+            # Not of words: they are told seconds after they were said, in the middle of a turn as well.
             self._noted(event)
         if before != (self.activity, self.waits_for):
             self.since = self.latest

@@ -9,6 +9,8 @@ Frames that are nd7's own, beside those of the hooks:
     tool_result  nd7:transcript    what no hook told, from the agent's transcript: the keys of a hook's, and
                                    `outcome` (succeeded, failed, rejected, interrupted, background, typed),
                                    `exit_code`, `task_id`, `text`
+    words        nd7:transcript    `text`, one block of what the agent said, unless a hook told it too, and `agent_id`;
+                                   `ts` is when it was said, so it may stand behind later frames
     canary       nd7:canary        a probe ran inside and met the policy, or not
     grant        nd7:grants        `action`, `path`, `scope`, `origin`, `revision`
     attempt      effect:nd7-broker what the broker refused by itself

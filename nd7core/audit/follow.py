@@ -25,14 +25,14 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 class TranscriptFollower:
     """One transcript: where it is, how far it was read."""
 
-    def __init__(self, session_id: str, root: str, parts: list[str], since: int) -> None:
+    def __init__(self, session_id: str, root: str, parts: list[str], since: int, heard: dict[int, None]) -> None:
         self.session_id = session_id
         self.parts = parts
-        self._root, self._since = root, since
+        self._root, self._since, self._heard = root, since, heard
         self._file = -1
         self._offset = 0
         self._quiet = 0
-        self._transcript = Transcript(since=since)
+        self._transcript = Transcript(since=since, heard=heard)
 
     def read(self, limit: int) -> tuple[int, list[TranscriptFinding]]:
         """Read on, at most `limit` bytes; gives how many were read and what they tell.
@@ -45,7 +45,7 @@ class TranscriptFollower:
         status = os.fstat(self._file)
         if status.st_nlink == 0 or status.st_size < self._offset:
             self.close()
-            self._offset, self._transcript = 0, Transcript(since=self._since)
+            self._offset, self._transcript = 0, Transcript(since=self._since, heard=self._heard)
             if not self._open():
                 return 0, []
         data = os.pread(self._file, max(0, min(limit, 1 << 20)), self._offset)
@@ -93,6 +93,7 @@ class Transcripts:
         self._root = None if agent_config is None else os.path.join(agent_config, "projects")
         self._output_roots = tuple(output_roots)
         self._followed: dict[tuple[str, ...], TranscriptFollower] = {}
+        self._heard: dict[int, None] = {}
         self._next = 0
 
     def add(self, session_id: str, path: str, *, since: int, from_end: bool = False) -> None:
@@ -102,7 +103,7 @@ class Transcripts:
             return
         if len(self._followed) >= MAX_FILES:
             self._followed.pop(next(iter(self._followed))).close()
-        follower = TranscriptFollower(session_id, self._root, parts, since)
+        follower = TranscriptFollower(session_id, self._root, parts, since, self._heard)
         self._followed[tuple(parts)] = follower
         if from_end:
             follower.start_at_end()

@@ -362,7 +362,7 @@ json_values = st.recursive(
     ),
     max_leaves=20,
 )
-KINDS = ["tool_call", "tool_result", "hook", "gap", "prompt", "turn_end", "session_start", "session_end", "other"]
+KINDS = ["tool_call", "tool_result", "hook", "gap", "prompt", "turn_end", "words", "session_start", "session_end", "x"]
 EVENTS = ["PostToolBatch", "MessageDisplay", "SubagentStop", "StopFailure", "PermissionRequest", "Notification", "X"]
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nd7core.transcript import MAX_LINE, Transcript, TranscriptFinding
+from nd7core.transcript import MAX_CALLS, MAX_LINE, Transcript, TranscriptFinding
+from nd7core.words import MAX_SAID
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "transcripts"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.jsonl") if ".hooks" not in path.name)
@@ -66,8 +67,8 @@ def test_a_subagents_transcript_names_its_agent() -> None:
 
 def test_lines_from_before_tell_nothing() -> None:
     assert read("esc", since=2**62) == []
-    late = max(finding.ts for finding in read("esc"))
-    assert {finding.kind for finding in read("esc", since=late)} == {"typed"}
+    late = max(finding.ts for finding in read("esc") if finding.kind == "typed")
+    assert {finding.kind for finding in read("esc", since=late)} == {"typed", "said"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -84,7 +85,7 @@ def test_a_line_that_is_too_long_is_said_and_the_next_one_read() -> None:
     transcript = Transcript()
     found = transcript.feed(b'{"type":"user"' + b" " * (MAX_LINE + 1))
     found += transcript.feed(b"}\n" + (FIXTURES / "nohook.jsonl").read_bytes())
-    assert [finding.kind for finding in found] == ["skipped", "call", "result"]
+    assert [finding.kind for finding in found] == ["skipped", "call", "result", "said"]
 
 
 json_values = st.recursive(
@@ -112,3 +113,59 @@ def test_no_line_makes_it_raise(kind: str, more: dict[str, object], block: str, 
         transcript.feed(json.dumps(line).encode() + b"\n" + b'{"tool_use')
         transcript.feed(b"\n")
     transcript.settle()
+
+
+def spoken(*blocks: object, **more: object) -> bytes:
+    """A line with texts of the agent's."""
+    content = [{"type": "text", "text": text} for text in blocks]
+    line = {"type": "assistant", "uuid": "u1", "message": {"role": "assistant", "content": content}}
+    return json.dumps(line | more).encode() + b"\n"
+
+
+def test_every_text_of_the_agents_is_said_with_its_agent_and_its_time() -> None:
+    where = {"agentId": "a1", "cwd": "/home/dev/app", "timestamp": "2026-11-29T12:59:17.399Z"}
+    (first, second) = Transcript().feed(spoken("\n\nI was denied. ", "Going on.", **where))
+    assert (first.kind, first.text, second.text) == ("said", "I was denied.", "Going on.")
+    assert (first.agent_id, first.cwd, first.ts) == ("a1", "/home/dev/app", 1_795_957_157_399_000_000)
+    assert [finding.text for finding in read("esc") if finding.kind == "said"] == ["after esc", "end2"]
+    assert [(f.text, f.agent_id) for f in read("sub-agent") if f.kind == "said"] == [
+        ("sub failed", "a79e95ff5eb19fc9d")
+    ]
+
+
+def test_a_file_that_is_read_again_says_nothing_twice() -> None:
+    heard: dict[int, None] = {}
+    assert len(Transcript(heard=heard).feed(spoken("one", "one"))) == 2
+    assert Transcript(heard=heard).feed(spoken("one", "one")) == []
+    assert len(Transcript(heard=heard).feed(spoken("one", "two"))) == 1
+
+
+def test_what_the_client_says_in_the_agents_place_is_not_the_agents() -> None:
+    transcript = Transcript()
+    assert transcript.feed(spoken("API Error: 403 permission denied", isApiErrorMessage=True)) == []
+    synthetic = {"content": [{"type": "text", "text": "No response requested."}], "model": "<synthetic>"}
+    assert transcript.feed(spoken(message=synthetic)) == []
+    assert transcript.feed(spoken("of the conversation before", forkedFrom={"sessionId": "x"})) == []
+
+
+def test_hostile_words_are_bounded_and_can_be_written_down() -> None:
+    transcript = Transcript()
+    (long,) = transcript.feed(spoken("x" * 2_000_000, agentId="a" * 100_000, cwd="/" * 100_000))
+    assert (len(long.text), len(long.agent_id), len(long.cwd)) == (MAX_SAID, 128, 4096)
+    (odd,) = transcript.feed(spoken("NUL \0, half \ud800 a pair, \x1b[2J"))
+    assert odd.text == "NUL \0, half \ufffd a pair, \x1b[2J"
+    for text in (None, 7, True, [], {}, "", " \n\t", ["text"]):
+        assert transcript.feed(spoken(text)) == []
+    for message in (None, 7, "text", [], {"content": "text"}, {"content": {"text": "x"}}, {"content": [["text"]]}):
+        assert transcript.feed(spoken(message=message)) == []
+    assert [finding.text for finding in transcript.feed(spoken("still read", uuid=7, agentId=7, timestamp=[]))] == [
+        "still read"
+    ]
+
+
+def test_what_was_heard_is_remembered_within_bounds() -> None:
+    heard: dict[int, None] = {}
+    transcript = Transcript(heard=heard)
+    for start in range(0, MAX_CALLS + 100, 50):
+        transcript.feed(spoken(*(f"text {start + number}" for number in range(50))))
+    assert len(heard) == MAX_CALLS
