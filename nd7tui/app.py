@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from nd7core.errors import Nd7Error
+from nd7core.mask import mask
 from nd7core.paths import Places
 from nd7core.text import SafeText, safe
 from nd7tui import keys, theme
@@ -27,6 +28,7 @@ from nd7tui.outside import Outside
 from nd7tui.screens.curtain import Curtain
 from nd7tui.screens.page import Page
 from nd7tui.store import Store
+from nd7tui.themes import Themed
 
 if TYPE_CHECKING:
     from nd7tui.deeds import Done, Wish
@@ -38,7 +40,7 @@ SAID_SECONDS = 8.0
 OUTLOOKS_KEPT = 500
 
 
-class Dashboard(Outside, Mortal):
+class Dashboard(Outside, Themed, Mortal):
     """`nd7 tui`.
 
     Args:
@@ -51,10 +53,7 @@ class Dashboard(Outside, Mortal):
     """
 
     TITLE = "nd7"
-    CSS = """
-    Screen { background: $background; color: $foreground; }
-    Bar#bottom { background: $panel; }
-    """
+    CSS = theme.CSS
 
     def __init__(
         self,
@@ -85,9 +84,7 @@ class Dashboard(Outside, Mortal):
         self._notices: Notices | None = None
         self._ingest: Ingest | None = None
         self._thread: threading.Thread | None = None
-        for palette in theme.PALETTES.values():
-            self.register_theme(theme.textual_theme(palette))
-        self.theme = theme_name
+        self.dress(theme_name)
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -109,6 +106,7 @@ class Dashboard(Outside, Mortal):
             self.say(error.message + (f"; {error.hint}" if error.hint else ""), "bad")
         else:
             self.use_keymap(keymap)
+        self.more_themes()
         if self._follow:
             self._thread = threading.Thread(target=self._read, name="nd7-ingest", daemon=True)
             self._thread.start()
@@ -193,18 +191,11 @@ class Dashboard(Outside, Mortal):
         if len(self.leaks) < 100:
             self.leaks.append(text)
 
-    def turn_theme(self) -> None:
-        """The other theme."""
-        names = list(theme.PALETTES)
-        at = names.index(self.theme) if self.theme in names else 0
-        self.theme = names[(at + 1) % len(names)]
-        self.screen.post_message(StoreChanged())
-
     def copy(self, text: str) -> None:
         """Put text on the clipboard (OSC 52, base64, so nothing in it reaches the terminal raw), and say it as well:
         a terminal or tmux may swallow it, and then it can at least be read off the screen."""
         self.copy_to_clipboard(text.encode("utf-8", "replace").decode()[:10_000])
-        self.say(f"copied: {text}", "good")
+        self.say(f"copied: {mask(text, 400)}", "good")
 
     def action_help_quit(self) -> None:
         """Ctrl+C: Textual would raise a toast."""
@@ -218,6 +209,7 @@ class Dashboard(Outside, Mortal):
                     yield SystemCommand(
                         f"{key.word}  ({self.caps[key.id]})", key.does, partial(screen.action_press, key.id)
                     )
+        yield from self.theme_commands()
 
     # -- what the keys would do -----------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,8 @@ TABLE: tuple[Key, ...] = (
     Key("shorter", "left", "←", "shorter", "for less long", ("wider",), "Mend"),
     Key("longer", "right", "→", "longer", "for longer", ("wider",), "Mend"),
     Key("start", "ctrl+s", "Enter", "start", "start the session", ("launch",), "Go", True),
+    Key("reveal", "X", "X", "secrets", "show the secrets hidden in the selected row, until the selection moves",
+        ("dashboard", "moment"), "Look"),
     Key("filter", "slash", "/", "filter", "filter the list; the syntax is shown while you type",
         ("dashboard", "history"), "Look"),
     Key("source_1", "1", "1", "kernel", "show or hide what the kernel refused", STREAM, "Look"),
@@ -82,7 +85,8 @@ TABLE: tuple[Key, ...] = (
     Key("bottom", "end", "End", "newest", "the last row, and follow", (), "Move"),
     Key("next_pane", "tab", "Tab", "pane", "the next pane", (), "Move"),
     Key("back_pane", "shift+tab", "⇧Tab", "pane back", "the pane before", (), "Move"),
-    Key("theme", "t", "t", "theme", "dark or light", (), "Around"),
+    Key("theme", "t", "t", "theme", "the next theme: dark, light, the terminal's own colours, and yours", (),
+        "Around"),
     Key("help", "question_mark", "?", "help", "the keys of this screen, and whether each does something now",
         (), "Around"),
     Key("back", "escape", "Esc", "back", "back out of one thing: a filter, a session, a screen", (), "Around"),
@@ -111,10 +115,15 @@ def caps(keymap: dict[str, str]) -> dict[str, str]:
     return {key.id: keymap[key.id].split(",")[0] if key.id in keymap else key.cap for key in TABLE}
 
 
-def keymap_path(places: Places, environ: dict[str, str]) -> str:
-    """Where keys.toml is looked for: $XDG_CONFIG_HOME/nd7 or ~/.config/nd7."""
+def config_path(places: Places, environ: Mapping[str, str], name: str) -> str:
+    """A file or folder of nd7's configuration: in $XDG_CONFIG_HOME/nd7, or ~/.config/nd7."""
     config = environ.get("XDG_CONFIG_HOME", "")
-    return f"{config if config.startswith('/') else places.home + '/.config'}/nd7/keys.toml"
+    return f"{config if config.startswith('/') else places.home + '/.config'}/nd7/{name}"
+
+
+def keymap_path(places: Places, environ: Mapping[str, str]) -> str:
+    """Where keys.toml is looked for."""
+    return config_path(places, environ, "keys.toml")
 
 
 def read_keymap(path: str) -> dict[str, str]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment, Segments
+from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
+from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
 from nd7core.text import SafeText, safe
@@ -235,3 +237,49 @@ class LastFilter(LineFilter):
                 if self._alarm is not None:
                     self._alarm(clean)
         return result
+
+
+class NoColour(LineFilter):
+    """Takes every colour out of every line, Textual's own widgets included, and leaves what is said without one."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """See `LineFilter`."""
+        return [one._replace(style=_colourless(one.style)) if one.style is not None else one for one in segments]
+
+
+@lru_cache(maxsize=1024)
+def _colourless(style: Style) -> Style:
+    # What a click means is kept in the style as well.
+    return style.without_color + Style.from_meta(style.meta) if style.meta else style.without_color
+
+
+class OwnColours(LineFilter):
+    """Leaves the terminal's sixteen colours alone and takes out the others, which Textual's own widgets may have."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """See `LineFilter`."""
+        return [one._replace(style=_sixteen(one.style)) if one.style is not None else one for one in segments]
+
+
+@lru_cache(maxsize=1024)
+def _sixteen(style: Style) -> Style:
+    mixed = any(color is not None and color.triplet is not None for color in (style.color, style.bgcolor))
+    return _colourless(style) if mixed else style
+
+
+class Thumb(ScrollBarRender):
+    """A scroll bar drawn with a glyph: Textual's is two colours and no character, which NO_COLOR leaves blank."""
+
+    @classmethod
+    def render_bar(cls, *arguments: Any, **named: Any) -> Segments:
+        """See `ScrollBarRender`."""
+        drawn = super().render_bar(*arguments, **named)
+        thickness = named.get("thickness", 1)
+        ink = Style(color=named.get("bar_color"), bgcolor=named.get("back_color"))
+        segments = []
+        for segment in drawn.segments:
+            meta = segment.style.meta if segment.style is not None else {}
+            held = meta.get("@mouse.down") == "grab"
+            glyph = segment.text if segment.control or "\n" in segment.text else ("▐" if held else " ") * thickness
+            segments.append(Segment(glyph, ink + Style.from_meta(meta) if meta else ink))
+        return Segments(segments, new_lines=drawn.new_lines)

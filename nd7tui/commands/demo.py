@@ -20,6 +20,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from nd7core.errors import Nd7Error
+from nd7tui.commands.tui import THEME_HELP, THEMES
 
 if TYPE_CHECKING:
     from nd7tui.demo.stage import Stage
@@ -29,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("--plain", action="store_true", help="print what happens instead of showing the dashboard")
     parser.add_argument("--recorded", action="store_true", help="show the recorded session")
-    parser.add_argument("--theme", choices=("dark", "light"), default=None, help="dark unless COLORFGBG says otherwise")
+    parser.add_argument("--theme", metavar="NAME", choices=THEMES, default=None, help=THEME_HELP)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,10 +62,11 @@ def show(set_up: Stage, arguments: argparse.Namespace, record: bool) -> int:
             sys.stdout.reconfigure(errors="backslashreplace")  # a pipe's encoding may lack the glyphs
 
         return plain.show_recorded(set_up) if record else plain.play(set_up)
-    from nd7tui.commands.tui import theme_of
+    from nd7core.paths import places
     from nd7tui.demo import board
+    from nd7tui.themes import chosen
 
-    theme = theme_of(arguments.theme, dict(os.environ))
+    theme = chosen(arguments.theme, places(), os.environ)
     return board.show_recorded(set_up, theme) if record else board.play(set_up, theme)
 
 

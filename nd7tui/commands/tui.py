@@ -4,6 +4,12 @@ examples:
   nd7 tui                in a second terminal, beside nd7 run claude
   nd7 tui --read-only    look, and change nothing
   nd7 tui --bell         ring when a session waits for you or is refused something
+  nd7 tui --theme ansi   the terminal's own sixteen colours; NO_COLOR=1 has none at all
+
+A theme of your own is a TOML file of colours, those left out being the dark or the light theme's; dusk.toml might be
+  dark = true
+  ground = "#1b1a26"
+  accent = "#c8b6ff"
 """
 
 from __future__ import annotations
@@ -14,21 +20,26 @@ import os
 from nd7core.errors import Nd7Error
 
 
+class Themes(tuple[str, ...]):
+    """Names that a shell completes; any other is one of the person's own, which the parser cannot know."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+THEMES = Themes(("dark", "light", "ansi", "plain"))
+THEME_HELP = "dark, light, ansi (the terminal's own colours), or yours: ~/.config/nd7/themes/NAME.toml"
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("--read-only", action="store_true", help="change nothing: no grants, no sessions started")
     parser.add_argument("--bell", action="store_true", help="ring when a session waits for you or is refused something")
     parser.add_argument("--desktop", action="store_true", help="and show a desktop notification")
     parser.add_argument("--notify", metavar="COMMAND", default="", help="and run COMMAND with the text behind it")
-    parser.add_argument("--theme", choices=("dark", "light"), default=None, help="dark unless COLORFGBG says otherwise")
-
-
-def theme_of(wanted: str | None, environ: dict[str, str]) -> str:
-    """The theme's name: what was asked for, else what COLORFGBG says of the background, else dark."""
-    if wanted is None:
-        background = environ.get("COLORFGBG", "").rpartition(";")[2]
-        wanted = "light" if background in ("7", "15") else "dark"
-    return f"nd7-{wanted}"
+    parser.add_argument("--theme", metavar="NAME", choices=THEMES, default=None, help=THEME_HELP)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,12 +51,13 @@ def run(arguments: argparse.Namespace) -> int:
     from nd7core.paths import places
     from nd7tui.app import Dashboard
     from nd7tui.notices import Wanted, check
+    from nd7tui.themes import chosen
 
+    where = places()
+    look = chosen(arguments.theme, where, os.environ)
     wanted = Wanted(arguments.bell, arguments.desktop, arguments.notify)
     if problem := check(wanted):
         raise Nd7Error(problem, exit_code=2)
-    app = Dashboard(
-        places(), wanted=wanted, read_only=arguments.read_only, theme_name=theme_of(arguments.theme, dict(os.environ))
-    )
+    app = Dashboard(where, wanted=wanted, read_only=arguments.read_only, theme_name=look)
     app.run()
     return app.return_code or 0

@@ -44,6 +44,8 @@ class Page(Screen[None]):
             return self.dash.off[key]
         if self.dash.read_only and keys.BY_ID[key].changes:
             return "this dashboard was started with --read-only"
+        if key == "theme":
+            return self.dash.why_no_theme()
         if key in MOVES and not hasattr(self.focused, f"action_{key}"):
             return "nothing here moves"
         return ""
@@ -93,7 +95,7 @@ class Page(Screen[None]):
         self.app.push_screen(Deeds())
 
     def do_theme(self) -> None:
-        """Dark or light."""
+        """The next theme."""
         self.dash.turn_theme()
 
     def do_back(self) -> None:

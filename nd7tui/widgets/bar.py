@@ -9,7 +9,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from nd7tui.line import Line, blank
-from nd7tui.theme import Palette
+from nd7tui.theme import DARK, PALETTES, Palette
 
 # Called with the width at each drawing, so that a bar is never staler than the store.
 Draw = Callable[[int], list[Line]]
@@ -28,8 +28,6 @@ class Bar(Widget):
     @property
     def palette(self) -> Palette:
         """The palette of the theme in force."""
-        from nd7tui.theme import DARK, PALETTES
-
         return PALETTES.get(self.app.theme, DARK)
 
     def redraw(self) -> None:

