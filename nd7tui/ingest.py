@@ -4,9 +4,8 @@ It never touches a widget and never waits for one, and the thread that draws nev
 merged into a `Batch`; while one message is under way no second is posted, so that ten thousand events a second cost
 the screen as many messages as it draws frames.  A batch that nobody takes stops the reading, not the memory.
 
-Events of watchfiles are hints: its queue overflows silently and a network file system has none.  So each followed
-file is also looked at once a second.  Its poll mode is not used: it compares whole seconds and can lose the last
-append.
+What the watcher tells are hints: a network file system has none.  So each followed file is also looked at once a
+second; that is all that goes on where nothing happens.
 """
 
 from __future__ import annotations
@@ -25,13 +24,14 @@ from nd7core.audit.tail import FileFollower
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7core.record import Record
-from nd7tui.model import Batch, Row
+from nd7tui.model import Batch, Row, SessionRow
 from nd7tui.roster import roster
 from nd7tui.tracker import Track
+from nd7tui.watch import Watch, watch
 
-# watchfiles sleeps in steps, and an append waits one or two of them (17 ms at 10).  Small steps are what idling costs.
-BUSY_STEP, CALM_STEP = 5, 25
-BUSY_SECONDS = 20.0
+# An append is read at once, the next ones together so much later: the screen is drawn no more often than that, and
+# ten thousand rounds a second would keep it from being drawn at all.
+PACE_SECONDS = 0.008
 ORPHANED_SECONDS = 10.0
 SWEEP_SECONDS = 1.0
 READ_AT_ONCE = 1 << 20
@@ -62,9 +62,11 @@ class Ingest:
         self._live: list[sessions.Session] = []
         self._listed = (-1, -1)
         self._said: set[str] = set()
-        self._roster: tuple[object, ...] = ()
+        self._roster: tuple[SessionRow, ...] = ()
         self._bounded = False
-        self._heard = -BUSY_SECONDS
+        self._watching: Watch | None = None
+        self._alone: list[sessions.Session] = []  # live ones whose end nothing tells
+        self._moved = True  # whether what the roster is made of has changed
         self._dead: list[sessions.Session] = []
         self._died = 0.0
         self._clears = clears
@@ -83,6 +85,9 @@ class Ingest:
     def stop(self) -> None:
         """End the thread; it is gone within a step."""
         self._stop.set()
+        watching = self._watching
+        if watching is not None:
+            watching.wake()
         with self._lock:
             self._taken.notify_all()
 
@@ -109,8 +114,8 @@ class Ingest:
 
     def _start(self) -> None:
         for directory in (self.places.sessions, self._logs) if self._clears else ():
-            # watchfiles refuses a directory that is missing.  Each 0700, its missing parents too, whatever the umask:
-            # a ~/.nd7 that a group may write is one that no session starts from.
+            # So that there is something to watch.  Each 0700, its missing parents too, whatever the umask: a ~/.nd7
+            # that a group may write is one that no session starts from.
             with contextlib.suppress(OSError):
                 make_directory(directory)
         self._look_at_sessions()
@@ -120,50 +125,74 @@ class Ingest:
         self._pending.caught_up = True
         self._hand_over(force=True)
 
+    def _roots(self) -> list[tuple[str, int, int]]:
+        """What there is to watch; a directory that was replaced is another one."""
+        found = []
+        for path in (self.places.sessions, self._logs):
+            with contextlib.suppress(OSError):
+                status = os.stat(path)
+                found.append((path, status.st_dev, status.st_ino))
+        return found
+
     def _watch(self) -> None:
-        from watchfiles import watch
-
-        roots = [path for path in (self.places.sessions, self._logs) if os.path.isdir(path)]
-        if not roots:
-            self._stop.wait(SWEEP_SECONDS)
-            self._sweep()
-            return
-        swept = 0.0  # what was written before the watcher was up is found by a look at everything
-        step = self._step()
+        """Read what changes, until the directories are others or the thread is stopped."""
+        roots = self._roots()
         try:
-            for changes in watch(
-                *roots,
-                watch_filter=None,
-                step=step,
-                debounce=50,
-                rust_timeout=250,
-                yield_on_timeout=True,
-                stop_event=self._stop,
-                raise_interrupt=False,
-                force_polling=False,
-            ):
-                if changes:
-                    self._heard = time.monotonic()
-                    self._changed({path for _, path in changes})
-                if time.monotonic() - swept >= SWEEP_SECONDS:
-                    self._sweep()
-                    swept = time.monotonic()
-                if self._step() != step:
+            watching = watch([path for path, _, _ in roots], frozenset({EVENTS, sessions.RECORD}))
+        except FileNotFoundError:
+            return  # it has gone in between
+        except (OSError, RuntimeError) as error:
+            self._blind(error)
+            return
+        with contextlib.closing(watching):
+            self._watching = watching
+            try:
+                self._wait(watching, roots)
+            except (OSError, RuntimeError, UnicodeError) as error:
+                self._blind(error)
+            finally:
+                self._watching = None
+
+    def _blind(self, error: Exception) -> None:
+        """The system's limits of watchers are reached: the sweep alone goes on."""
+        self._fault(f"the file watcher gave up ({error}); nd7 looks once a second instead")
+        self._alone = self._live
+        while not self._stop.wait(SWEEP_SECONDS):
+            self._sweep()
+            self._alone = self._live
+
+    def _wait(self, watching: Watch, roots: list[tuple[str, int, int]]) -> None:
+        followed: list[sessions.Session] | None = None
+        due = read = 0.0  # what was written before the watcher was up is found by a look at everything
+        while not self._stop.is_set():
+            if time.monotonic() >= due:
+                if self._roots() != roots:
                     return
-                if [path for path in (self.places.sessions, self._logs) if os.path.isdir(path)] != roots:
-                    return
-        except (OSError, RuntimeError, UnicodeError) as error:
-            # inotify's limits are reached, or a name is no UTF-8: the sweep alone goes on.
-            self._fault(f"the file watcher gave up ({error}); nd7 looks once a second instead")
-            while not self._stop.wait(SWEEP_SECONDS):
                 self._sweep()
+                due = time.monotonic() + SWEEP_SECONDS
+            if self._live is not followed:
+                followed = self._live
+                untold = watching.follow({session.pid for session in followed})
+                self._alone = [session for session in followed if session.pid in untold]
+                if not all(sessions.is_alive(session) for session in followed):  # the pid may be another's by now
+                    self._changed(set(), ended=True)
+            seen = watching.wait(due - time.monotonic())
+            if seen.over:
+                return
+            early = read + PACE_SECONDS - time.monotonic()
+            if seen.paths and early > 0:
+                self._stop.wait(early)
+                more = watching.wait(0)
+                if more.over:
+                    return
+                seen.paths |= more.paths
+                seen.ended |= more.ended
+            if seen.paths or seen.ended:
+                self._changed(seen.paths, ended=bool(seen.ended))
+                read = time.monotonic()
 
-    def _step(self) -> int:
-        """Milliseconds that the watcher sleeps between two looks: short while somebody writes."""
-        return BUSY_STEP if time.monotonic() - self._heard < BUSY_SECONDS else CALM_STEP
-
-    def _changed(self, paths: set[str]) -> None:
-        live = False
+    def _changed(self, paths: set[str], *, ended: bool = False) -> None:
+        live = ended
         ids = set()
         for path in paths:
             if path.startswith(self._logs + "/"):
@@ -179,7 +208,7 @@ class Ingest:
         self._hand_over()
 
     def _sweep(self) -> None:
-        if self._stamps() != self._seen or not all(sessions.is_alive(session) for session in self._live):
+        if self._stamps() != self._seen or not all(sessions.is_alive(session) for session in self._alone):
             self._look_at_sessions()
         self._clear()
         self._list_logs()
@@ -212,6 +241,7 @@ class Ingest:
 
     def _look_at_sessions(self) -> None:
         self._seen = self._stamps()
+        self._moved = True
         try:
             found = sessions.live(self.places)
         except (OSError, Nd7Error) as error:
@@ -283,6 +313,7 @@ class Ingest:
     def _read(self, track: Track) -> None:
         while not self._stop.is_set():
             for item in track.follower.poll(READ_AT_ONCE):
+                self._moved = True
                 if isinstance(item, Damage):
                     self._add(track.damaged(item))
                     if item.kind != "torn":
@@ -306,7 +337,10 @@ class Ingest:
 
     def _hand_over(self, *, force: bool = False) -> None:
         """Tell the screen that there is something, if it has not been told; wait where it does not come to take it."""
-        rows = roster([*self._live, *self._dead], list(self._tracks.values()), self.places.home)
+        rows = self._roster
+        if self._moved or force:
+            self._moved = False
+            rows = roster([*self._live, *self._dead], list(self._tracks.values()), self.places.home)
         with self._lock:
             if rows != self._roster or force:
                 self._roster = rows

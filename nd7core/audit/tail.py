@@ -215,6 +215,7 @@ class FileFollower:
         self.generation = 0  # counts the files seen under this name and the cuts; offsets are of the latest
         self._session_id, self._check, self._settle = session_id, check, settle
         self._descriptor = -1
+        self._identity = (-1, -1)  # of the file that is open: its device and inode
         self._tail = Tail(session_id, check=check)
         self._read = 0
         self._first = b""  # the first bytes, and the last ones read: they tell another content of the same size
@@ -264,21 +265,20 @@ class FileFollower:
                 found.append(Damage("the log was deleted", "file", self._read))
                 self._restart()
             return
-        if self._descriptor >= 0:
-            held = os.fstat(self._descriptor)
-            if (held.st_dev, held.st_ino) != (named.st_dev, named.st_ino):
-                self._drain(limit, found)  # nothing of the old file is lost
-                if self.more:
-                    return
-                self._forget()
-                found += self._tail.finish()
-                found.append(Damage("the log was replaced by another file: read from its start", "file", self._read))
-                self._restart()
+        if self._descriptor >= 0 and self._identity != (named.st_dev, named.st_ino):
+            self._drain(limit, found)  # nothing of the old file is lost
+            if self.more:
+                return
+            self._forget()
+            found += self._tail.finish()
+            found.append(Damage("the log was replaced by another file: read from its start", "file", self._read))
+            self._restart()
         if self._descriptor < 0:
             self._open()
-        held = os.fstat(self._descriptor)
-        state = (held.st_size, held.st_mtime_ns)
-        if state != self._seen:
+            named = os.fstat(self._descriptor)
+        state = (named.st_size, named.st_mtime_ns)
+        if state != self._seen:  # one call, where nothing has happened: a dashboard asks dozens of files each second
+            held = os.fstat(self._descriptor)
             if held.st_size < self._read:
                 self._cut("the log was cut shorter: read from its start", found)
             elif self._read and not self._same():
@@ -295,9 +295,11 @@ class FileFollower:
     def _open(self) -> None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(self.path, flags)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             os.close(descriptor)
             raise OSError(errno.EINVAL, "not a regular file")
+        self._identity = (status.st_dev, status.st_ino)
         self._descriptor, self.exists = descriptor, True
         self.generation += 1
 
