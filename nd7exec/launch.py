@@ -13,7 +13,7 @@ from nd7core import sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, places
 from nd7core.text import safe
-from nd7exec import client, lifecycle, resume, terminal
+from nd7exec import client, lifecycle, place, resume, terminal, worktree
 from nd7exec.attach import CHORD
 from nd7exec.lifecycle import Session, Wish
 from nd7exec.supervisor import Supervisor
@@ -40,10 +40,9 @@ def run(wish: Wish, environ: dict[str, str]) -> int:
         where = places(environ)
         _check_not_inside()
         fds = terminal.terminals()
-        if wish.detach:
-            return _detached(wish, where, environ)
-        sessions.sweep(where)
-        return _run(wish, environ, lambda session: Supervisor(session, where, fds, say), where)
+        if wish.worktree:
+            return _in_worktree(wish, where, environ, fds)
+        return _start(wish, where, environ, fds, lambda: None)
     except OSError as error:  # a full disk, a limit: what no check before could see
         what = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise Nd7Error(what, exit_code=126) from None
@@ -51,6 +50,50 @@ def run(wish: Wish, environ: dict[str, str]) -> int:
         if error.exit_code == 1:  # from a part that does not know that it is on the way to a program
             error.exit_code = 126
         raise
+
+
+def _start(wish: Wish, where: Places, environ: dict[str, str], fds: frozenset[int], started: Callable[[], None]) -> int:
+    """Here or detached.  `started` is called once the program runs."""
+    if wish.detach:
+        status = _detached(wish, where, environ)
+        started()
+        return status
+
+    def make(session: Session) -> Supervisor:
+        supervisor = Supervisor(session, where, fds, say)
+        supervisor.started = started
+        return supervisor
+
+    sessions.sweep(where)
+    return _run(wish, environ, make, where)
+
+
+def _in_worktree(wish: Wish, where: Places, environ: dict[str, str], fds: frozenset[int]) -> int:
+    """See that the worktree is there, and start in it.  One that was made for a session that never ran goes again."""
+    lifecycle.check_machine(wish, where)
+    cwd = lifecycle.working_directory()
+    tree = worktree.find(wish.worktree, place.project_of(wish.project, cwd, environ, where), where)
+    lifecycle.find_program(wish.program[0], environ, cwd)  # before anything is made
+    environ = worktree.without_local(environ)
+    worktree.make(tree, where, environ)
+    stays = f"the worktree {tree.path} stays when the session ends; `{tree.removal}` takes it away"
+    inner = replace(
+        wish,
+        project=tree.path,
+        repository=tree.repository,
+        name=wish.name or f"{os.path.basename(tree.main)}/{tree.name}",
+        notes=(stays,) if wish.detach else (),
+    )
+    running: list[bool] = []
+    try:
+        status = _start(inner, where, environ, fds, lambda: running.append(True))
+    except (Nd7Error, OSError):
+        if not running:
+            worktree.undo(tree, where, environ)
+        raise
+    if not wish.detach:
+        say(stays.replace(" stays when the session ends", " is still there"))
+    return status
 
 
 def _check_not_inside() -> None:

@@ -21,13 +21,22 @@ from nd7exec.linux import confinement
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the person asked for on the command line."""
+    """What the person asked for on the command line.
+
+    Attributes:
+        worktree: the name of a git worktree to work in, or "": in the project itself.
+        repository: the directory of the worktree's git, writable beside the project, once there is one.
+        notes: what the person should know of it, one sentence each.
+    """
 
     program: tuple[str, ...]
     project: str = ""
     name: str = ""
     detach: bool = False
     kernel_records: bool = False
+    worktree: str = ""
+    repository: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +182,8 @@ def temporary(environ: Mapping[str, str], places: Places) -> str:
     return canonical("/tmp")
 
 
-def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
-    """Decide everything.  Writes nothing but the launchers below the state directory.  Raises Nd7Error or OSError."""
+def check_machine(wish: Wish, places: Places) -> confinement.Support:
+    """Refuse where nothing can be confined, or kept.  Raises Nd7Error."""
     if sys.platform != "linux":
         raise Nd7Error(
             "nd7 run confines on Linux only so far",
@@ -196,12 +205,23 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         )
     check_places(places)
     try:
-        cwd = os.getcwd()
+        return os.getcwd()
     except OSError:
+    return support
+
+
+def working_directory() -> str:
+    """Where we are.  Raises Nd7Error where that is gone."""
         raise Nd7Error("the working directory is gone", hint="cd to one that exists", exit_code=126) from None
     project = place.project_of(wish.project, cwd, environ, places)
     check_project(project, places)
     program = find_program(wish.program[0], environ, cwd)
+
+
+def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
+    """Decide everything.  Writes nothing but the launchers below the state directory.  Raises Nd7Error or OSError."""
+    support = check_machine(wish, places)
+    cwd = working_directory()
     launchers = launcher.write(places.state)
     chosen = shell.agent_shell(environ)
     tmp = temporary(environ, places)
@@ -219,6 +239,8 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
     )
     adapter = agents.adapter_for(program, wish.program[0])
     if adapter:
+        writable=(wish.repository,) if wish.repository else (),
+        notes=wish.notes,
         launch = adapter.prepare(launch)
     if not support.userns:
         launch = without_mounts(launch)
