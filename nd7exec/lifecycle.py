@@ -204,24 +204,24 @@ def check_machine(wish: Wish, places: Places) -> confinement.Support:
             exit_code=126,
         )
     check_places(places)
-    try:
-        return os.getcwd()
-    except OSError:
     return support
 
 
 def working_directory() -> str:
     """Where we are.  Raises Nd7Error where that is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
         raise Nd7Error("the working directory is gone", hint="cd to one that exists", exit_code=126) from None
-    project = place.project_of(wish.project, cwd, environ, places)
-    check_project(project, places)
-    program = find_program(wish.program[0], environ, cwd)
 
 
 def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
     """Decide everything.  Writes nothing but the launchers below the state directory.  Raises Nd7Error or OSError."""
     support = check_machine(wish, places)
     cwd = working_directory()
+    project = place.project_of(wish.project, cwd, environ, places)
+    check_project(project, places)
+    program = find_program(wish.program[0], environ, cwd)
     launchers = launcher.write(places.state)
     chosen = shell.agent_shell(environ)
     tmp = temporary(environ, places)
@@ -236,11 +236,11 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         prefix=launchers.prefix,
         record=launchers.record,
         shell=chosen,
+        writable=(wish.repository,) if wish.repository else (),
+        notes=wish.notes,
     )
     adapter = agents.adapter_for(program, wish.program[0])
     if adapter:
-        writable=(wish.repository,) if wish.repository else (),
-        notes=wish.notes,
         launch = adapter.prepare(launch)
     if not support.userns:
         launch = without_mounts(launch)
