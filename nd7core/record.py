@@ -71,6 +71,8 @@ class Record:
         started: nanoseconds since the epoch.
         agent: the adapter's name ("claude"), or "".
         agent_sessions: the agent's own session ids, which name its audit logs.
+        chosen: the older conversation that the agent went on with when it was asked to choose one (`--continue`), or
+            "": its log is not this session's.
         revision: of the policy; grows by one with every change.
         writable: subtrees that the agent needs, beside the project and tmp.
         writable_files: files that may be written but not replaced.
@@ -96,6 +98,7 @@ class Record:
     started: int = 0
     owner_start: str = ""
     agent_sessions: tuple[str, ...] = ()
+    chosen: str = ""
     revision: int = 0
     writable: tuple[str, ...] = ()
     writable_files: tuple[str, ...] = ()
@@ -119,7 +122,8 @@ class Record:
     @property
     def conversation(self) -> str:
         """The agent's latest session id that it can be resumed by, or "": it has not told of one."""
-        return next((name for name in reversed(self.agent_sessions) if _CONVERSATION.fullmatch(name)), "")
+        names = (self.chosen, *self.agent_sessions)
+        return next((name for name in reversed(names) if _CONVERSATION.fullmatch(name)), "")
 
     def granted(self, now: int) -> tuple[Grant, ...]:
         """The grants that count at `now`, nanoseconds since the epoch."""
@@ -160,7 +164,7 @@ def to_json(record: Record) -> bytes:
     data: dict[str, Any] = {name: getattr(record, name) for name in _PATHS}
     data["grants"] = [grant.path for grant in record.grants]
     data["ssh_agent"] = record.ssh_agent
-    for name in ("pid", "name", "agent", "started", "owner_start", "revision", "gaps", "enforced", "canary"):
+    for name in ("pid", "name", "agent", "started", "owner_start", "chosen", "revision", "gaps", "enforced", "canary"):
         data[name] = getattr(record, name)
     for name in ("program", "agent_sessions", *_PATH_LISTS):
         data[name] = list(getattr(record, name))
@@ -289,6 +293,7 @@ def from_json(data: bytes) -> Record:
         started=_number(loaded, "started"),
         owner_start=_text(loaded, "owner_start"),
         agent_sessions=_texts(loaded, "agent_sessions"),
+        chosen=_text(loaded, "chosen"),
         revision=_number(loaded, "revision"),
         writable=tuple(_path(value, "writable") for value in _items(loaded, "writable")),
         writable_files=tuple(_path(value, "writable_files") for value in _items(loaded, "writable_files")),
@@ -299,6 +304,6 @@ def from_json(data: bytes) -> Record:
         canary=_table(loaded, "canary"),
     )
     known = {*_PATHS, *_PATH_LISTS, _DETAILS, "grants", "ssh_agent", "pid", "name", "program", "agent", "started"}
-    known |= {"owner_start", "agent_sessions", "revision", "enforced", "gaps", "canary"}
+    known |= {"owner_start", "agent_sessions", "chosen", "revision", "enforced", "gaps", "canary"}
     extra = {key: value for key, value in loaded.items() if key not in known}
     return replace(record, extra=extra) if extra else record

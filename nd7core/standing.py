@@ -112,12 +112,14 @@ def remember(places: Places, record: Record, now: int) -> None:
     kept = [grant_to(grant) for grant in record.granted(now) if grant.scope != "once"]
     if not record.agent_sessions:
         return
+    # The conversation that the agent chose keeps what it had where this session was granted nothing.
+    names = dict.fromkeys((*([record.chosen] if record.chosen and kept else []), *record.agent_sessions))
     directory = _open(places)
     try:
         data = _load(directory)
         ended: dict[str, Any] = data["ended"]
         changed = False
-        for name in record.agent_sessions:
+        for name in names:
             before = ended.get(name)
             if isinstance(before, dict) and before.get("project") != record.project:
                 continue  # a payload may name any session: what another project's had is not this one's to change

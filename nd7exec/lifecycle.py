@@ -44,7 +44,8 @@ class Session:
     """Everything that is decided before anything is forked.
 
     Attributes:
-        allowed_ids: sessions of the agent's that may be continued in their logs.
+        allowed_ids: sessions of the agent's that may be continued in their logs, for the person named them.
+        older, choosing: see `agents.Launch`.
         agent_config: the agent's configuration directory, with its transcripts; None without an adapter.
         output_roots: where the outputs of its background commands lie.
         hook_command: the hook's command as the agent was given it.
@@ -60,6 +61,8 @@ class Session:
     shell: str
     allowed_ids: frozenset[str]
     support: confinement.Support
+    older: frozenset[str] = frozenset()
+    choosing: bool = False
     agent_config: str | None = None
     output_roots: tuple[str, ...] = ()
     hook_command: str = ""
@@ -275,6 +278,8 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         shell=chosen,
         allowed_ids=frozenset(launch.allowed_ids),
         support=support,
+        older=launch.older,
+        choosing=launch.choosing,
         agent_config=launch.agent_config,
         output_roots=tuple(launch.output_roots),
         hook_command=launch.hook_command,

@@ -75,7 +75,7 @@ class Scribe:
         self.counted = 0
         self.granted: dict[str, Grant] = {}
         self.uses: Counter[str] = Counter()
-        self.known: list[str] = []
+        self.known: tuple[list[str], str] = ([], "")
         self.ending = False
         self.refused = ""
         self.health = Health()
@@ -86,11 +86,17 @@ class Scribe:
         self._record: tuple[object, Record | None] = (None, None)
         now = self.record_now()
         self.health.take_up(now.canary if now else {})
+        begun = now.agent_sessions if now else ()
         self.recorder = Recorder(
             places.state,
             nd7_session=self.session,
             # A scribe that follows one that died goes on with the logs that this session has already begun.
-            allowed_ids=session.allowed_ids | frozenset(now.agent_sessions if now else ()),
+            allowed_ids=session.allowed_ids | frozenset(begun),
+            older=session.older,
+            choosing=session.choosing and not begun,
+            chosen=now.chosen if now else "",
+            started=session.record.started,
+            about=about(session.record),
             revision=self.revision,
             host=platform.node(),
             agent_config=session.agent_config,
@@ -342,14 +348,14 @@ class Scribe:
 
     def tell_record(self) -> None:
         """What the log now holds, for the record: its gaps, and the agent's own session ids."""
-        more, ids = self.recorder.gaps - self.counted, self.recorder.session_ids
-        if not more and ids == self.known:
+        more, ids, chosen = self.recorder.gaps - self.counted, self.recorder.session_ids, self.recorder.chosen
+        if not more and (ids, chosen) == self.known:
             return
-        self.counted, self.known = self.recorder.gaps, list(ids)
+        self.counted, self.known = self.recorder.gaps, (ids, chosen)
 
         def change(record: Record) -> Record:
             sessions_of = tuple(dict.fromkeys((*record.agent_sessions, *ids)))
-            return replace(record, gaps=record.gaps + more, agent_sessions=sessions_of)
+            return replace(record, gaps=record.gaps + more, agent_sessions=sessions_of, chosen=chosen)
 
         self.update(change)
 
@@ -372,6 +378,17 @@ class Scribe:
         self.gaps.grace = 0.0
         self.tick()
         self.recorder.close()
+
+
+def about(record: Record) -> dict[str, Any]:
+    """What the first frame of the session's own log tells of the session."""
+
+    def text(value: str) -> str:
+        # Bytes of a path or an argument that are no UTF-8 have no place in a frame.
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")[:4096]
+
+    program = [text(word) for word in record.program[:64]]
+    return {"name": text(record.name), "project": text(record.project), "program": program, "agent": record.agent}
 
 
 def main(link: Link, places: Places, session: Session, directory: str) -> NoReturn:

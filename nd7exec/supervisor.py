@@ -426,6 +426,8 @@ class Supervisor:
         self.ending = self.ended = True
         try:
             if self.to_warden:
+                # What the scribe has still to write into the record is remembered with it: not swept before that.
+                self.to_warden.tell(b"Q")
                 self.to_warden.close()
             processes.kill_all_below(self.pid, self.reap, spare={self.log.pid, self.warden})
             # A warden that was killed says its end before its children are ours: only now is nothing left with it.

@@ -26,10 +26,15 @@ IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.
 
 
 class Warden:
-    """The loop.  Messages to the supervisor: `Z` pid, `D` pid status, `E` all gone.  From it: `K` pid to spare, `E`."""
+    """The loop.  To the supervisor: `Z` pid, `D` pid status, `E` all gone.  From it: `K` pid to spare, `E`, `Q`.
+
+    Attributes:
+        sweeps: the supervisor did not say (`Q`) that it removes the session's directory itself: it was killed.
+    """
 
     def __init__(self, link: Link) -> None:
         self.link = link
+        self.sweeps = True
 
     def reap(self) -> None:
         for pid, status in processes.reap_ended():
@@ -52,6 +57,8 @@ class Warden:
                 elif message.kind == b"E":
                     processes.kill_all_below(os.getpid(), self.reap)
                     self.link.send(b"E")
+                elif message.kind == b"Q":
+                    self.sweeps = False
             if self.link.closed:
                 return
 
@@ -76,9 +83,11 @@ def main(link: Link, plan: Plan, to_zygote: Link, sweep: Callable[[], None]) -> 
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         link.send(b"Z", str(pid).encode())
-        Warden(link).serve(wakeup)
+        own = Warden(link)
+        own.serve(wakeup)
         processes.kill_all_below(os.getpid(), processes.reap_ended)
-        sweep()
+        if own.sweeps:
+            sweep()
     finally:
         os._exit(0)
     raise AssertionError("not reached")

@@ -11,10 +11,15 @@ Frames that are nd7's own, beside those of the hooks:
                                    `exit_code`, `task_id`, `text`
     words        nd7:transcript    `text`, one block of what the agent said, unless a hook told it too, and `agent_id`;
                                    `ts` is when it was said, so it may stand behind later frames
+    session      nd7:recorder      the first of a session's own log, `nd7-<pid>-<time>`: `name`, `project`, `program`,
+                                   `agent`
+    conversation nd7:recorder      here goes on the older one that the agent was asked to choose, `agent_session`; one
+                                   that nobody asked for is a gap of `reason` conversation
     canary       nd7:canary        a probe ran inside and met the policy, or not
     grant        nd7:grants        `action`, `path`, `scope`, `origin`, `revision`
     attempt      effect:nd7-broker what the broker refused by itself
 
-Behind each body of a supervised session stand `nd7_session`, the pid of `nd7 run`, and `policy_revision`.
+Behind each body of a supervised session stand `nd7_session`, the pid of `nd7 run`, and `policy_revision`; in the
+session's own log, where a frame is of an older conversation, `agent_session` before them.
 `nd7_more` holds what a payload has beyond the format's keys, `nd7_note` what had to be changed to write it.
 """

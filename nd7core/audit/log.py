@@ -68,6 +68,13 @@ class Log:
         self.session_id = check_session_id(os.path.basename(directory))
         self.host = os.uname().nodename if host is None else host
 
+    def empty(self) -> bool:
+        """Whether no frame stands in it yet."""
+        try:
+            return os.stat(os.path.join(self.directory, EVENTS)).st_size == 0
+        except OSError:
+            return True
+
     def append(self, kind: str, body: dict[str, Any], *, source: str, ts: int | None = None) -> Frame:
         """Write one frame and return it.
 

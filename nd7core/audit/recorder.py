@@ -8,9 +8,6 @@ silence is never mistaken for peace.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import re
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -20,11 +17,13 @@ from blake3 import blake3
 
 from nd7core.audit.follow import Transcripts
 from nd7core.audit.frame import Frame
-from nd7core.audit.log import EVENTS, AuditError, Log, check_session_id, log_directory, make_directory
+from nd7core.audit.log import AuditError
+from nd7core.audit.logs import Logs, Place, own_id
 from nd7core.calls import text_of
 from nd7core.errors import Nd7Error
 from nd7core.hooks import SOURCE, HookError, HookFrame, frame_of
 from nd7core.transcript import TranscriptFinding
+from nd7core.words import Words
 
 # A confined process may name as many sessions as it likes; it does not get a log for each.
 MAX_SESSIONS = 256
@@ -34,12 +33,10 @@ MAX_PENDING = 256
 # A transcript is the agent's to write: what it tells is written down this much at a time.
 MAX_FOUND = 200
 MAX_WAITING = 2_000
-# Between the transcript's word of a result and the hooks' own; they may overtake each other.
+# Between the transcript's word of a result or a saying and the hooks' own; they may overtake each other.
 GRACE_SECONDS = 2.0
 
 _CALLED, _ENDED = 1, 2  # what hooks have told of a call
-_OWN_ID = re.compile(r"nd7-\d+-\d+")
-_GOES_ON = ("resume", "compact", "clear")
 
 
 class Recorder:
@@ -48,7 +45,13 @@ class Recorder:
     Args:
         state_dir: nd7's state directory.
         nd7_session: the pid of `nd7 run`.
-        allowed_ids: agent session ids whose existing logs may be continued (`--resume ID`).
+        allowed_ids: conversations whose existing logs may be continued: those that the person named (`--resume ID`).
+        older: conversations that were there before the session; of those that nobody named, and of any that has a
+            log already, the frames go into the session's own log.
+        choosing: the person asked the agent to go on with an older conversation without naming it (`--continue`).
+        chosen: the one that it went on with, where this recorder follows one that died; "" otherwise.
+        started: when the session began, nanoseconds since the epoch; names its own log.
+        about: what the first frame of the session's own log tells of it.
         revision: gives the policy's revision in force.
         host: the machine's name in the frames.
         agent_config: the agent's configuration directory (canonical), below whose `projects/` transcripts
@@ -59,6 +62,7 @@ class Recorder:
 
     Attributes:
         gaps: how many gap frames were written.
+        chosen: the older conversation that a session went on with which was asked to choose one, or "".
     """
 
     def __init__(
@@ -68,6 +72,11 @@ class Recorder:
         nd7_session: int,
         allowed_ids: Collection[str],
         revision: Callable[[], int],
+        older: Collection[str] = (),
+        choosing: bool = False,
+        chosen: str = "",
+        started: int = 0,
+        about: dict[str, Any] | None = None,
         host: str | None = None,
         agent_config: str | None = None,
         output_roots: Sequence[str] = (),
@@ -75,16 +84,17 @@ class Recorder:
         agent: bool = True,
     ) -> None:
         self.gaps = 0
-        self._state, self._host = state_dir, host
-        self._pid, self._revision = nd7_session, revision
-        self._allowed = frozenset(allowed_ids)
+        self.chosen = chosen
+        self._pid, self._revision, self._about = nd7_session, revision, about or {}
+        self._choosing = choosing
         self._hook_command = hook_command
         self._started = time.time_ns()
-        self._own_id = f"nd7-{nd7_session}-{self._started // 1_000_000_000}"
-        self._logs: dict[str, Log] = {}
-        self._held: list[int] = []
+        self._began = started or self._started
+        self._logs = Logs(state_dir, own_id(nd7_session, self._began), asked=allowed_ids, older=older, host=host)
+        self._places: dict[str, Place] = {}
         self._current = ""
         self._calls: dict[str, int] = {}
+        self._words = Words()
         self._open_bash: dict[str, str] = {}  # call id -> agent id
         self._hook_gaps: set[str] = set()
         self._pending: list[tuple[str, dict[str, Any], str, int]] | None = [] if agent else None
@@ -96,7 +106,7 @@ class Recorder:
     @property
     def session_ids(self) -> list[str]:
         """The logs that this recorder writes, in the order they began; the record's `agent_sessions`."""
-        return list(self._logs)
+        return self._logs.ids
 
     @property
     def open_bash_calls(self) -> int:
@@ -119,13 +129,14 @@ class Recorder:
                 self._unreadable(payload, ts, error)
                 raise
             try:
-                log = self._log_for(read)
-                frame = self._append(log, read.kind, read.body, SOURCE, ts)
+                place = self._place_of(read, ts)
+                frame = self._append(place, read.kind, read.body, SOURCE, ts)
             except AuditError as error:
                 self._keep(read, ts, error)
                 raise
             self._current = read.session_id
             self._learn(read)
+            self._words.learn(read.kind, read.body, ts, read.session_id)
             return frame
 
     def note(
@@ -141,7 +152,7 @@ class Recorder:
             if kind == "gap":
                 self.gaps += 1
             if self._current:
-                return self._append(self._logs[self._current], kind, body, source, when)
+                return self._append(self._places[self._current], kind, body, source, when)
             if self._pending is not None:
                 self._pending.append((kind, body, source, when))
                 if len(self._pending) <= MAX_PENDING:
@@ -164,11 +175,9 @@ class Recorder:
             clock = time.monotonic() if now is None else now
             if len(self._waiting) < MAX_WAITING:
                 for follower, finding in self._transcripts.poll(limit, clock):
-                    grace = 0.0
-                    if finding.kind == "result":
-                        if self._calls.get(finding.call_id, 0) & _ENDED:
-                            continue
-                        grace = GRACE_SECONDS
+                    if finding.kind == "result" and self._calls.get(finding.call_id, 0) & _ENDED:
+                        continue
+                    grace = GRACE_SECONDS if finding.kind in ("result", "said") else 0.0
                     self._waiting.append((clock + grace, follower.session_id, finding))
             due: list[tuple[float, str, TranscriptFinding]] = []
             later: list[tuple[float, str, TranscriptFinding]] = []
@@ -187,74 +196,72 @@ class Recorder:
         """Write what still waits and let the logs go.  Never raises."""
         with self._lock:
             for _ in range(20):
-                if not self.follow_transcripts(8 << 20, now=float("inf")):
+                if not self.follow_transcripts(8 << 20, now=float("inf")) and not self._waiting:
                     break
             with contextlib.suppress(AuditError):
                 if self._pending:
                     self._flush(self._own())
             self._transcripts.close()
-            for descriptor in self._held:
-                os.close(descriptor)
-            self._held.clear()
+            self._logs.close()
 
     # whose log
 
-    def _log_for(self, read: HookFrame) -> Log:
-        """The log of a payload's session.  Raises AuditError where it is not this recorder's to write."""
+    def _place_of(self, read: HookFrame, ts: int) -> Place:
+        """Where a payload's frame goes.  Raises AuditError where there is no such place."""
         session_id = read.session_id
-        known = self._logs.get(session_id)
+        known = self._places.get(session_id)
         if known is not None:
             return known
-        check_session_id(session_id)
-        if _OWN_ID.fullmatch(session_id):
-            raise AuditError(f"session id {session_id} is one of nd7's own")
-        if len(self._logs) >= MAX_SESSIONS:
+        if len(self._places) >= MAX_SESSIONS:
             raise AuditError(f"more than {MAX_SESSIONS} agent sessions in one nd7 session")
-        directory = log_directory(self._state, session_id)
-        fresh = not os.path.lexists(os.path.join(directory, EVENTS))
-        goes_on = read.kind == "session_start" and read.body.get("reason") in _GOES_ON
-        if not fresh and session_id not in self._allowed and not goes_on:
-            raise AuditError(f"the log of session {session_id} belongs to another run")
-        self._hold(directory)
-        log = Log(directory, host=self._host)
-        self._logs[session_id] = log
+        if self._logs.claimed(session_id):
+            place, fresh = self._own()._replace(claimed=session_id), False
+        else:
+            place = Place(self._logs.open(session_id))
+            fresh = place.log.empty()
         if self._pending:
-            self._flush(log)
+            self._flush(place)
         self._pending = None
+        if place.claimed and session_id != self.chosen:
+            self._claimed(place, read, ts)
+        self._places[session_id] = place
         path = text_of(read.body.get("transcript_path"))
         self._transcripts.add(session_id, path, since=self._started, from_end=not fresh)
-        return log
+        return place
 
-    def _hold(self, directory: str) -> None:
-        """Take a log for this recorder's life, by a lock that the kernel drops with the process."""
-        try:
-            make_directory(directory)
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError as error:
-            raise AuditError(f"audit log {directory}: {error.strerror}") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(descriptor)
-            raise AuditError(f"the log {os.path.basename(directory)} is held by another live session") from None
-        self._held.append(descriptor)
+    def _claimed(self, place: Place, read: HookFrame, ts: int) -> None:
+        """Mark in the own log that what follows is of an older conversation, which the person asked for or did not."""
+        body = {"reason": "conversation", "agent_session": place.claimed}
+        if self._choosing and not self.chosen and not self._places and read.kind == "session_start":
+            # The agent's first word, after `--continue` or the picker: one was to be chosen, and this is it.
+            self.chosen = place.claimed
+            text = f"goes on with conversation {place.claimed}, which the agent chose: recorded here, not in its log"
+            self._append(place, "conversation", {"text": text} | body, "nd7:recorder", ts)
+            return
+        self.gaps += 1
+        text = (
+            f"the session says that it goes on with the older conversation {place.claimed}, for which nobody asked "
+            "by its id: recorded here; that one's log and grants stay as they are"
+        )
+        self._append(place, "gap", {"text": text} | body, "nd7:recorder", ts)
 
-    def _own(self) -> Log:
-        """The recorder's own log, for what has no other."""
-        if self._own_id not in self._logs:
-            directory = log_directory(self._state, self._own_id)
-            self._hold(directory)
-            self._logs[self._own_id] = Log(directory, host=self._host)
-        return self._logs[self._own_id]
+    def _own(self) -> Place:
+        """The session's own log, for what has no other.  It begins with what the session is."""
+        place = Place(self._logs.open(self._logs.own))
+        if self._about and place.log.empty():
+            self._append(place, "session", self._about, "nd7:recorder", self._began)
+        self._about = {}
+        return place
 
-    def _flush(self, log: Log) -> None:
+    def _flush(self, place: Place) -> None:
         while self._pending:
-            self._append(log, *self._pending[0])
+            self._append(place, *self._pending[0])
             del self._pending[0]
 
-    def _append(self, log: Log, kind: str, body: dict[str, Any], source: str, ts: int) -> Frame:
-        full = body | {"nd7_session": self._pid, "policy_revision": self._revision()}
-        return log.append(kind, full, source=source, ts=ts)
+    def _append(self, place: Place, kind: str, body: dict[str, Any], source: str, ts: int) -> Frame:
+        of = {"agent_session": place.claimed} if place.claimed else {}
+        full = body | of | {"nd7_session": self._pid, "policy_revision": self._revision()}
+        return place.log.append(kind, full, source=source, ts=ts)
 
     # what went wrong
 
@@ -262,8 +269,9 @@ class Recorder:
         body = gap_body(payload, error)
         self.gaps += 1
         with contextlib.suppress(Nd7Error):  # the caller gets the first error, which is the one to mend
-            log = self._logs.get(error.facts.get("session_id", "")) or self._logs.get(self._current) or self._own()
-            self._append(log, "gap", body, "nd7:recorder", ts)
+            named = self._places.get(error.facts.get("session_id", ""))
+            place = named or self._places.get(self._current) or self._own()
+            self._append(place, "gap", body, "nd7:recorder", ts)
 
     def _keep(self, read: HookFrame, ts: int, error: AuditError) -> None:
         """Keep in our own log what could not go into its session's, behind a gap frame that says why."""
@@ -276,7 +284,7 @@ class Recorder:
                 body = {"text": error.message, "reason": "log", "agent_session": read.session_id[:255]}
                 self._append(own, "gap", body, "nd7:recorder", ts)
             self._append(own, read.kind, read.body | {"agent_session": read.session_id[:255]}, SOURCE, ts)
-            error.hint = f"kept in the log {self._own_id}"
+            error.hint = f"kept in the log {self._logs.own}"
         except Nd7Error as second:
             self.gaps += 1
             error.hint = f"and not kept elsewhere: {second.message}"
@@ -316,29 +324,35 @@ class Recorder:
             self._open_bash.pop(call_id, None)
 
     def _found(self, session_id: str, finding: TranscriptFinding) -> list[Frame]:
-        log = self._logs.get(session_id)
-        if log is None:
+        place = self._places.get(session_id)
+        if place is None:
             return []
         if finding.kind == "result":
-            return self._result(log, finding)
+            return self._result(place, finding)
         if finding.kind == "background":
             text = self._transcripts.output(finding.output_file)
             self._told(finding.call_id, _CALLED | _ENDED)
             more = {"task_id": finding.task_id, "text": finding.text}
-            return [self._tell(log, finding, text, "background", more)]
+            return [self._tell(place, finding, text, "background", more)]
         if finding.kind == "typed":
-            return [self._tell(log, finding, finding.text, "typed", {})]
+            return [self._tell(place, finding, finding.text, "typed", {})]
         if finding.kind == "hook-failed":
             if self._hook_command and self._hook_command not in finding.hook_command:
                 return []
             self._hook_gaps.add(finding.call_id)
             text = f"a hook ({finding.hook_event or 'unknown'}) {finding.text}: what it would have told is missing"
-            return [self._gap(log, text, "hook", finding, hook_event_name=finding.hook_event)]
+            return [self._gap(place, text, "hook", finding, hook_event_name=finding.hook_event)]
+        if finding.kind == "said":
+            now = time.time_ns()
+            when = min(finding.ts or now, now)  # a time to come would stand before all that is said later
+            if not self._words.new(session_id + finding.agent_id, finding.text, when, "transcript"):
+                return []
+            return [self._append(place, "words", _where(finding) | {"text": finding.text}, "nd7:transcript", when)]
         if finding.kind == "skipped":
-            return [self._gap(log, finding.text, "transcript", finding)]
+            return [self._gap(place, finding.text, "transcript", finding)]
         return []
 
-    def _result(self, log: Log, finding: TranscriptFinding) -> list[Frame]:
+    def _result(self, place: Place, finding: TranscriptFinding) -> list[Frame]:
         told = self._calls.get(finding.call_id, 0)
         if told & _ENDED or not finding.call_id:
             return []
@@ -348,20 +362,15 @@ class Recorder:
             pass  # its hook's failure has been marked already
         elif not told & _CALLED:
             text = f"no hook told of a {finding.tool or 'tool'} call that the transcript has"
-            frames.append(self._gap(log, text, "call", finding))
+            frames.append(self._gap(place, text, "call", finding))
         elif finding.outcome not in ("rejected", "interrupted"):
             text = f"no hook told how a {finding.tool or 'tool'} call ended"
-            frames.append(self._gap(log, text, "result", finding))
-        frames.append(self._tell(log, finding, finding.text, finding.outcome, {}))
+            frames.append(self._gap(place, text, "result", finding))
+        frames.append(self._tell(place, finding, finding.text, finding.outcome, {}))
         return frames
 
-    def _tell(self, log: Log, finding: TranscriptFinding, text: str, outcome: str, more: dict[str, Any]) -> Frame:
-        body: dict[str, Any] = {}
-        if finding.cwd:
-            body["cwd"] = finding.cwd
-        if finding.agent_id:
-            body["agent_id"] = finding.agent_id
-        body |= {
+    def _tell(self, place: Place, finding: TranscriptFinding, text: str, outcome: str, more: dict[str, Any]) -> Frame:
+        body = _where(finding) | {
             "tool_use_id": finding.call_id,
             "tool_name": finding.tool,
             "tool_input": finding.input,
@@ -371,12 +380,17 @@ class Recorder:
         }
         if finding.exit_code is not None:
             body["exit_code"] = finding.exit_code
-        return self._append(log, "tool_result", body | more, "nd7:transcript", finding.ts or time.time_ns())
+        return self._append(place, "tool_result", body | more, "nd7:transcript", finding.ts or time.time_ns())
 
-    def _gap(self, log: Log, text: str, reason: str, finding: TranscriptFinding, **facts: str) -> Frame:
+    def _gap(self, place: Place, text: str, reason: str, finding: TranscriptFinding, **facts: str) -> Frame:
         self.gaps += 1
         body = {"text": text, "reason": reason, "tool_use_id": finding.call_id, "tool_name": finding.tool} | facts
-        return self._append(log, "gap", body, "nd7:transcript", finding.ts or time.time_ns())
+        return self._append(place, "gap", body, "nd7:transcript", finding.ts or time.time_ns())
+
+
+def _where(finding: TranscriptFinding) -> dict[str, Any]:
+    where = {"cwd": finding.cwd, "agent_id": finding.agent_id}
+    return {key: value for key, value in where.items() if value}
 
 
 def gap_body(payload: bytes, error: HookError) -> dict[str, Any]:

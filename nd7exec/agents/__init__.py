@@ -27,7 +27,9 @@ class Launch:
         protected: stay unwritable whatever is granted; those in a writable subtree exist.
         private: writable directories that the session gets empty and for itself, where it has mounts of its own.
         spare: those of `private` that the agent can do without: unwritable where there are no mounts.
-        allowed_ids: the agent's session ids that this run may go on with.
+        allowed_ids: the agent's session ids that the person named, whose logs this run goes on with.
+        older: the agent's session ids in this project from before this run.
+        choosing: the person asked the agent to go on with an older session without naming it.
         notes: what the person should know, one sentence each.
         agent_config: the agent's configuration directory, with its transcripts; None without an adapter.
         output_roots: where the outputs of its background commands lie.
@@ -50,6 +52,8 @@ class Launch:
     private: tuple[str, ...] = ()
     spare: tuple[str, ...] = ()
     allowed_ids: frozenset[str] = frozenset()
+    older: frozenset[str] = frozenset()
+    choosing: bool = False
     notes: tuple[str, ...] = ()
     agent_config: str | None = None
     output_roots: tuple[str, ...] = ()

@@ -91,11 +91,19 @@ class Claude:
             spare=(*launch.spare, canonical(os.path.join(config, "shell-snapshots"))),
             protected=(*launch.protected, *_protected(config, launch)),
             allowed_ids=launch.allowed_ids | given.session_ids,
+            older=_conversations(os.path.join(config, "projects", project_folder(launch.project))),
+            choosing=given.choosing,
             notes=(*launch.notes, *_notes(config, launch)),
             agent_config=config,
             output_roots=(os.path.join(_temporary(environ, launch), f"claude-{os.getuid()}"),),
             hook_command=launch.record,
         )
+
+
+def _conversations(folder: str) -> frozenset[str]:
+    """The ids of the conversations whose transcripts lie in a folder."""
+    names = (name.removesuffix(".jsonl") for name in os.listdir(folder) if name.endswith(".jsonl"))
+    return frozenset(name for name in names if claude_arguments.UUID.fullmatch(name))
 
 
 def _temporary(environ: Mapping[str, str], launch: Launch) -> str:

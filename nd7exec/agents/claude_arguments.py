@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -61,16 +62,23 @@ PARAGRAPH = (
     "next call on; Write, Edit and Read run in this process and reach it only after a restart with a wider policy."
 )
 
+CONTINUE = re.compile(r"-[a-z]*c[a-z]*")  # alone or among other letters
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 LONGEST_FILE = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The command line behind the program's name, and the session ids that it asks for."""
+    """The command line behind the program's name, and what it asks for.
+
+    Attributes:
+        session_ids: the sessions that it names.
+        choosing: it asks for an older session that it does not name: the latest one, or one from a list.
+    """
 
     arguments: tuple[str, ...]
     session_ids: frozenset[str]
+    choosing: bool = False
 
 
 def merge(arguments: Sequence[str], cwd: str, record: str) -> Merged:
@@ -93,7 +101,7 @@ def merge(arguments: Sequence[str], cwd: str, record: str) -> Merged:
     for option, value in texts[-1:]:
         paragraphs.append(_read(value, cwd, option) if option.endswith("-file") else value)
     ours += ["--append-system-prompt", "\n\n".join(paragraphs)]
-    return Merged((*ours, *rest), _session_ids(arguments))
+    return Merged((*ours, *rest), _session_ids(arguments), _choosing(arguments))
 
 
 def _take(arguments: Sequence[str], options: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
@@ -121,6 +129,26 @@ def _take(arguments: Sequence[str], options: Sequence[str]) -> tuple[list[tuple[
 def _session_ids(arguments: Sequence[str]) -> frozenset[str]:
     taken, _ = _take(arguments, ("--resume", "-r", "--session-id"))
     return frozenset(value.lower() for _, value in taken if UUID.fullmatch(value))
+
+
+def _choosing(arguments: Sequence[str]) -> bool:
+    """Whether the agent is to choose which older session it goes on with.
+
+    Examples:
+        >>> _choosing(["-pc", "go on"]), _choosing(["--resume"]), _choosing(["--", "-c"])
+        (True, True, False)
+        >>> _choosing(["--resume=0a1b2c3d-0000-4000-8000-0123456789ab"])
+        False
+    """
+    words = list(takewhile(lambda word: word != "--", arguments))
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in ("--continue", "--from-pr") or CONTINUE.fullmatch(name):
+            return True
+        given = value if equals else next(iter(words[index + 1 :]), "")
+        if name in ("--resume", "-r") and UUID.fullmatch(given) is None:
+            return True
+    return False
 
 
 def _read(name: str, cwd: str, option: str) -> str:

@@ -134,32 +134,75 @@ def test_notes_that_wait_too_long_are_not_kept_in_memory(rig: Rig) -> None:
     assert [frame.body["text"] for frame in rig.frames(rig.own())] == [str(number) for number in range(400)]
 
 
-def test_an_id_of_someone_elses_log_is_refused_and_the_payload_kept_elsewhere(rig: Rig) -> None:
+@pytest.mark.parametrize("source", ["resume", "compact", "clear", "startup", ""])
+def test_an_older_conversation_that_nobody_asked_for_is_recorded_in_the_sessions_own_log(rig: Rig, source: str) -> None:
     Log(log_directory(rig.state, "theirs")).append("prompt", {"text": "old"}, source="s")
-    recorder = rig.recorder()
+    before = Path(log_directory(rig.state, "theirs"), "events.ndjson").read_bytes()
+    recorder = rig.recorder(about={"name": "mine", "project": "/p", "program": ["claude"], "agent": "claude"})
+    recorder.record(payload("mine"), 1)
+    if source:
+        recorder.record(payload("theirs", "SessionStart", source=source), 1)
     for _ in range(2):
-        with pytest.raises(AuditError, match="belongs to another run"):
-            recorder.record(payload("theirs"), 1)
-    assert rig.kinds("theirs") == ["prompt"]
-    assert rig.kinds(rig.own()) == ["gap", "prompt", "prompt"]
-    assert rig.frames(rig.own())[1].body["agent_session"] == "theirs"
+        assert recorder.record(payload("theirs"), 1).body["agent_session"] == "theirs"
+    recorder.note("grant", {}, "nd7:grants")
+    assert Path(log_directory(rig.state, "theirs"), "events.ndjson").read_bytes() == before
+    started = ["session_start"] if source else []
+    assert rig.kinds(rig.own()) == ["session", "gap", *started, "prompt", "prompt", "grant"]
+    gap = rig.frames(rig.own())[1].body
+    assert (gap["reason"], gap["agent_session"]) == ("conversation", "theirs") and "nobody asked" in gap["text"]
     assert recorder.gaps == 1
+    assert recorder.session_ids == ["mine", rig.own()] and recorder.chosen == ""
 
 
-def test_a_resumed_session_goes_on_in_its_log(rig: Rig) -> None:
+def test_a_conversation_from_before_nd7_knew_it_is_an_older_one_too(rig: Rig) -> None:
+    recorder = rig.recorder(older=("before",))
+    recorder.record(payload("before", "SessionStart", source="startup"), 1)
+    assert rig.logs() == {rig.own()}
+    named = rig.recorder(78, ("before",), older=("before",))
+    named.record(payload("before", "SessionStart", source="resume"), 1)
+    assert rig.kinds("before") == ["session_start"] and named.gaps == 0
+
+
+def test_a_session_that_the_person_named_goes_on_in_its_log(rig: Rig) -> None:
     first = rig.recorder()
     first.record(payload("s1"), 1)
+    # Its own: compacted, or come back to by /resume after /clear.
+    first.record(payload("s2", "SessionStart", source="clear"), 1)
+    first.record(payload("s1", "SessionStart", source="resume"), 1)
+    first.record(payload("s1", "SessionStart", source="compact"), 1)
     first.close()
-    for number, source in enumerate(("resume", "compact", "clear")):
-        again = rig.recorder(80 + number)
-        again.record(payload("s1", "SessionStart", source=source), 1)
-        again.record(payload("s1"), 1)
-        again.close()
-    assert len(rig.frames("s1")) == 7
-    rig.recorder(90, ("s1",)).record(payload("s1"), 1)
-    assert len(rig.frames("s1")) == 8
-    with pytest.raises(AuditError):
-        rig.recorder(91).record(payload("s1", "SessionStart", source="startup"), 1)
+    assert len(rig.frames("s1")) == 3
+    rig.recorder(90, ("s1",)).record(payload("s1", "SessionStart", source="resume"), 1)
+    assert len(rig.frames("s1")) == 4 and rig.logs() == {"s1", "s2"}
+
+
+def test_the_conversation_that_the_agent_was_asked_to_choose_is_no_gap_and_a_second_one_is(rig: Rig) -> None:
+    for name in ("chosen", "other"):
+        Log(log_directory(rig.state, name)).append("prompt", {"text": "old"}, source="s")
+    recorder = rig.recorder(choosing=True)
+    recorder.record(payload("chosen", "SessionStart", source="resume"), 1)
+    recorder.record(payload("chosen"), 1)
+    assert (recorder.chosen, recorder.gaps) == ("chosen", 0)
+    recorder.record(payload("other", "SessionStart", source="resume"), 1)
+    assert (recorder.chosen, recorder.gaps) == ("chosen", 1)
+    assert rig.kinds(rig.own()) == ["conversation", "session_start", "prompt", "gap", "session_start"]
+    assert rig.kinds("chosen") == rig.kinds("other") == ["prompt"]
+    own = rig.own()
+    recorder.close()
+    # A recorder that follows one that died, in the same second: the same log, and nothing is asked twice.
+    again = rig.recorder(chosen="chosen")
+    again.record(payload("chosen"), 1)
+    assert again.gaps == 0 and rig.own() == own and rig.kinds(own)[-1] == "prompt"
+
+
+def test_what_the_transcript_tells_of_an_older_conversation_goes_where_its_frames_go(rig: Rig) -> None:
+    session_id = session_of("nohook")
+    Log(log_directory(rig.state, session_id)).append("prompt", {"text": "old"}, source="s")
+    recorder, _ = play(rig, "nohook", hooks=False)
+    told = follow(recorder)
+    assert told and all(frame.session_id == rig.own() for frame in told)
+    assert all(frame.body["agent_session"] == session_id for frame in told)
+    assert rig.kinds(session_id) == ["prompt"]
 
 
 def test_a_session_that_a_live_run_holds_is_not_taken_over(rig: Rig) -> None:
@@ -253,10 +296,10 @@ def test_a_run_that_was_killed_holds_nothing_any_more(rig: Rig) -> None:
     other.start()
     assert ready.wait(20)
     with pytest.raises(AuditError, match="held"):
-        rig.recorder(78).record(payload("s1", "SessionStart", source="resume"), 1)
+        rig.recorder(78, ("s1",)).record(payload("s1", "SessionStart", source="resume"), 1)
     done.set()
     other.join()
-    rig.recorder(79).record(payload("s1", "SessionStart", source="resume"), 1)
+    rig.recorder(79, ("s1",)).record(payload("s1", "SessionStart", source="resume"), 1)
     assert rig.kinds("s1") == ["prompt", "session_start"]
 
 
@@ -372,7 +415,7 @@ def test_the_end_of_a_background_command_with_its_output(rig: Rig) -> None:
 def test_calls_that_no_hook_told_are_a_gap_and_still_shown(rig: Rig) -> None:
     recorder, session_id = play(rig, "nohook", hooks=False)
     told = follow(recorder)
-    assert [frame.kind for frame in told] == ["gap", "tool_result"]
+    assert [frame.kind for frame in told] == ["gap", "tool_result", "words"]
     assert told[0].body["tool_use_id"] == "toolu_n1"
     assert states(rig, session_id) == {"n1": "failed"}
     assert recorder.gaps == 1

@@ -119,9 +119,27 @@ def test_a_session_is_resumed_and_its_log_goes_on(world):
     assert world.run(["nd7", "verify", run.session_id]).code == 0
     history = json.dumps(world.model.requests[-1]["messages"])
     assert "echo one" in history
-    last = agent.headless(world, {"turns": [said("done")]}, args=["--continue"])
-    assert last.session_id == run.session_id
-    assert agent.logs(world, run.session_id)[-1]["kind"] == "session_end"
+
+
+def test_a_conversation_that_the_agent_chooses_is_recorded_beside_its_log_and_nothing_is_lost(world):
+    run = agent.headless(world, {"turns": [bash("echo one", "one"), said("done")]})
+    before = agent.logs(world, run.session_id)
+    turns = [bash("echo two; echo x > ~/no", "two"), said("done")]
+    last = agent.headless(world, {"turns": turns}, args=["--continue"])
+    assert last.session_id == run.session_id and "echo one" in json.dumps(world.model.requests[-1]["messages"])
+    assert agent.logs(world, run.session_id) == before
+    (own,) = [name for name in world.listdir(f"{world.home}/.local/state/nd7/sessions") if name.startswith("nd7-")]
+    frames = agent.logs(world, own)
+    kinds = [frame["kind"] for frame in frames if not frame["source"].startswith("nd7:")]
+    assert kinds[0] == "session_start" and kinds[-1] == "session_end"
+    assert {"prompt", "tool_call", "tool_result", "turn_end"} <= set(kinds)
+    assert all(f["body"]["agent_session"] == run.session_id for f in frames if f["source"] == "intent:claude-code")
+    (first, *notes) = [frame for frame in frames if frame["source"] == "nd7:recorder"]
+    assert first is frames[0] and first["kind"] == "session"
+    assert [note["kind"] for note in notes] == ["conversation"]  # it was asked for: nothing is missing
+    assert world.run(["nd7", "verify", own]).code == 0
+    rows = [json.loads(line) for line in world.run(["nd7", "denials", "--json"]).out.splitlines()]
+    assert [(row["session"], row["target"]) for row in rows if row["tool"]] == [(own, f"{world.home}/no")]
 
 
 def test_its_transcript_is_written_and_its_settings_are_not(world):

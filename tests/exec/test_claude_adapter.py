@@ -181,6 +181,34 @@ def test_the_sessions_that_are_asked_for(launch, arguments):
     assert not claude_arguments.merge(("--resume", "../../x"), launch.project, launch.record).session_ids
 
 
+@pytest.mark.parametrize(
+    ("arguments", "choosing"),
+    [
+        (("--continue",), True),
+        (("-c", "go on"), True),
+        (("-pc", "go on"), True),
+        (("-r",), True),
+        (("--resume", "a title"), True),
+        (("--resume", "--verbose"), True),
+        (("--from-pr", "3"), True),
+        (("--resume", ID), False),
+        ((f"-r={ID}",), False),
+        (("--session-id", ID, "continue"), False),
+        (("-p", "--", "-c"), False),
+    ],
+)
+def test_whether_the_agent_is_to_choose_an_older_session(launch, arguments, choosing):
+    assert claude_arguments.merge(arguments, launch.project, launch.record).choosing is choosing
+
+
+def test_the_sessions_from_before_are_those_with_a_transcript_in_the_projects_folder(launch):
+    folder = os.path.join(launch.home, ".claude/projects", project_folder(launch.project))
+    os.makedirs(folder)
+    for name in (f"{ID}.jsonl", "notes.jsonl", f"{ID[:-1]}9"):
+        Path(folder, name).touch()
+    assert Claude().prepare(launch).older == {ID}
+
+
 def test_its_state_is_writable_and_its_settings_are_not(launch):
     made = Claude().prepare(launch)
     policy = build(record_of(made), platform="linux")
