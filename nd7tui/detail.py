@@ -139,6 +139,7 @@ def _mend(
     tight: bool,
     read_only: bool,
     undo: str,
+    hidden: str,
 ) -> list[Line]:
     verdict = row.verdict
     home = session.home if session else ""
@@ -180,7 +181,20 @@ def _mend(
     if verdict.target and not tight:
         what = f"copy  {outlook.command}" if outlook is not None and outlook.command else f"copy  {verdict.target}"
         found += _key(copy, what, width, "dim", "screen.press('copy')")
+    if hidden:
+        found += _key(caps["reveal"], hidden, width, "dim", "screen.press('reveal')")
     return found
+
+
+def _hidden(row: Row, caps: dict[str, str], revealed: bool) -> str:
+    """What is to be said of the secrets in a row, or ""."""
+    if not row.hidden:
+        return ""
+    them = look.plural(row.hidden, "secret")
+    cap = caps["reveal"]
+    return (
+        f"{them} shown; {cap} hides them" if revealed else f"{them} hidden; {cap} shows them until the selection moves"
+    )
 
 
 def detail(
@@ -194,6 +208,7 @@ def detail(
     tight: bool = False,
     read_only: bool = False,
     undo: str = "",
+    revealed: bool = False,
 ) -> list[Line]:
     """The lines of the detail pane.
 
@@ -203,7 +218,11 @@ def detail(
         whole: all of the command and the output, for the full screen.
         undo: the path of the newest grant, which `u` takes back, where it is the one that covers the row.
         tight: without blank lines, where few rows are to be had.
+        revealed: with the secrets that are masked else.
     """
+    hidden = _hidden(row, caps, revealed)
+    if revealed and row.bare is not None:
+        row = row.bare
     inner = max(width - LABEL - 1, 10)
     home = session.home if session else ""
     found = [headline(row, session, width, tight=tight)]
@@ -229,7 +248,10 @@ def detail(
     where = look.short_path(row.cwd, home)
     by = row.tool + (f" in {where}" if where else "") + (" by a subagent" if row.agent_id else "")
     sections: list[tuple[str, list[Line]]] = [
-        ("to do", _mend(row, session, outlook, caps, inner, tight=tight, read_only=read_only, undo=undo)),
+        (
+            "to do",
+            _mend(row, session, outlook, caps, inner, tight=tight, read_only=read_only, undo=undo, hidden=hidden),
+        ),
         ("was run", [*indented(wrap(safe(by), inner, 2), 0, "dim"), *_command(row, inner, whole)]),
         ("came back", _came_back(row, inner, whole)),
         ("why", _why(row, home, outlook, inner)),

@@ -36,6 +36,8 @@ class Row:
         revision: of the profile then in force.
         count: how often the same was refused in this session.
         tied_to: of a report by the agent: id of the row of the call that it is about, or "".
+        hidden: how many secrets are masked in its texts.
+        bare: the same row with them, or None where there are none.
     """
 
     id: str
@@ -57,6 +59,8 @@ class Row:
     agent_id: str = ""
     note: str = ""
     tied_to: str = ""
+    hidden: int = 0
+    bare: Row | None = field(default=None, repr=False)
 
     @property
     def source(self) -> Source:

@@ -14,17 +14,15 @@ from nd7core.audit.frame import Damage, Frame
 from nd7core.audit.tail import FileFollower
 from nd7core.denials import Denial, Denials
 from nd7core.events import AgentWords, Note, SessionEvent, ToolEvent
+from nd7core.history_log import facts_of
+from nd7core.mask import Masked, mask, window
 from nd7core.pairing import Pairing
 from nd7core.record import Record
-from nd7core.text import mask
 from nd7tui.look import Activity
 from nd7tui.model import COMMAND_LIMIT, OUTPUT_LIMIT, Row
 
 # How Claude Code names the ends of a session.
 ENDED = {"prompt_input_exit": "at its prompt", "other": "", "logout": "by a logout", "clear": "by /clear"}
-
-
-MASK_LIMIT = 200_000  # of a longer output only what is shown is looked through for secrets
 
 
 class Track:
@@ -36,6 +34,7 @@ class Track:
     Attributes:
         key: of the session that it belongs to, as the roster sees it.
         nd7_session: pid of the `nd7 run` that it names, or None.
+        name: of the session, where the log tells it.
         activity, since: what the session does, and from when (nanoseconds since the epoch).
         started, latest: times of the first and the last frame.
         changed: grows with each frame, over all logs; the order in which they were written.
@@ -67,6 +66,7 @@ class Track:
         self.activity: Activity = "starting"
         self.since = 0
         self.waits_for = ""
+        self.name = ""
         self.agent = ""
         self.cwd = ""
         self.started = 0
@@ -138,6 +138,8 @@ class Track:
         pid = body.get("nd7_session")
         if type(pid) is int:
             self.nd7_session = pid
+        if facts := facts_of(frame):
+            self.name, self.cwd, self.agent = facts.name, facts.project, facts.agent
         if not self.cwd and type(cwd := body.get("cwd")) is str:
             self.cwd = cwd[:4096]
         if not self.agent and frame.source.startswith("intent:"):
@@ -161,16 +163,16 @@ class Track:
         elif kind in ("prompt", "UserPromptSubmit"):
             self.activity, self.waits_for = "working", ""
         elif kind == "PermissionRequest":
-            self.activity, self.waits_for = "waiting", mask(self._pairing.waiting)[:80] or "an answer"
+            self.activity, self.waits_for = "waiting", mask(self._pairing.waiting, 80) or "an answer"
         elif kind == "Notification":
             if _raw(note).get("notification_type") == "idle_prompt" or note.text.endswith("waiting for your input"):
                 self.activity, self.waits_for = "idle", ""
             else:
-                self.activity, self.waits_for = "waiting", mask(note.text)[:80] or "an answer"
+                self.activity, self.waits_for = "waiting", mask(note.text, 80) or "an answer"
         elif kind in ("StopFailure", "turn_end"):
-            self.activity, self.waits_for = "idle", mask(note.text)[:80]
+            self.activity, self.waits_for = "idle", mask(note.text, 80)
         elif kind == "session_end":
-            self.activity, self.waits_for = "ended", ENDED.get(note.text, note.text[:80])
+            self.activity, self.waits_for = "ended", ENDED.get(note.text, mask(note.text, 80))
         elif kind == "gap":
             self.gaps += 1
 
@@ -189,19 +191,16 @@ class Track:
         else:
             command, output, exit_code, cwd = denial.command, event.output, event.exit_code, event.cwd
             agent_id, note, revision = event.agent_id, event.note, event.revision
-        verdict = unsecret(denial.verdict)
-        # Before the cut, which could part a key from the line that says what it is; but not of megabytes.
-        output, cut = excerpt(mask(output) if len(output) <= MASK_LIMIT else output, verdict.line)
-        output = mask(output) if sum(cut) else output
-        row = Row(
+        (start, end), cut = excerpt(output, denial.verdict.line)
+        bare = Row(
             id=denial.id,
             ts=denial.last_ts,
             first_ts=denial.ts,
             session_id=self.session_id,
             tool="" if isinstance(event, AgentWords) else denial.tool,
-            command=mask(command[: 2 * COMMAND_LIMIT])[:COMMAND_LIMIT],
-            output=output,
-            verdict=verdict,
+            command=command[:COMMAND_LIMIT],
+            output=output[start:end],
+            verdict=denial.verdict,
             state=denial.state,
             count=denial.count,
             nd7_session=denial.nd7_session if denial.nd7_session is not None else self.nd7_session,
@@ -210,8 +209,12 @@ class Track:
             revision=revision,
             cut=cut,
             agent_id=agent_id,
-            note=mask(note[:400]),
+            note=note[:400],
             tied_to=denial.tied_to,
+        )
+        # The whole command and output stand behind what is shown: a key is known by lines that the cut leaves out.
+        row = unsecret(
+            bare, window(command, 0, COMMAND_LIMIT), window(output, start, end), window(note, 0, 400), denial.verdict
         )
         known = self._shown.get(row.id)
         if known is not None:
@@ -221,23 +224,35 @@ class Track:
         return row
 
 
-def unsecret(verdict: Verdict) -> Verdict:
-    """A verdict whose sentences are fit for the screen; its paths stay, because keys act on them."""
+def unsecret(bare: Row, command: Masked, output: Masked, note: Masked, verdict: Verdict) -> Row:
+    """A row as it is shown by default, with the other one in it where that differs.
+
+    Its paths stay, because keys act on them.
+    """
+    sentences = [window(text, 0, len(text)) for text in (verdict.line, verdict.reason, verdict.contradiction)]
+    # What the sentences quote stands in the command or the output as well, and is not counted twice.
+    hidden = command.hidden + output.hidden + note.hidden or max(found.hidden for found in sentences)
+    if not hidden:
+        return bare
+    line, reason, contradiction = (found.text for found in sentences)
     return replace(
-        verdict,
-        line=mask(verdict.line),
-        reason=mask(verdict.reason),
-        contradiction=mask(verdict.contradiction),
+        bare,
+        command=command.text,
+        output=output.text,
+        note=note.text,
+        verdict=replace(verdict, line=line, reason=reason, contradiction=contradiction),
+        hidden=hidden,
+        bare=bare,
     )
 
 
-def excerpt(output: str, line: str) -> tuple[str, tuple[int, int]]:
-    """At most `OUTPUT_LIMIT` characters of an output, round the line that the verdict rests on.
+def excerpt(output: str, line: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Where at most `OUTPUT_LIMIT` characters of an output begin and end, round the line that the verdict rests on.
 
-    Returns it with how many characters were left out before and after.
+    Returns that with how many characters are left out before and after.
     """
     if len(output) <= OUTPUT_LIMIT:
-        return output, (0, 0)
+        return (0, len(output)), (0, 0)
     at = output.find(line) if line else -1
     middle = at if at >= 0 else len(output)
     start = max(0, min(middle - OUTPUT_LIMIT // 2, len(output) - OUTPUT_LIMIT))
@@ -245,7 +260,7 @@ def excerpt(output: str, line: str) -> tuple[str, tuple[int, int]]:
     if start and newline >= 0 and (at < 0 or newline < at):
         start = newline + 1
     end = min(len(output), start + OUTPUT_LIMIT)
-    return output[start:end], (start, len(output) - end)
+    return (start, end), (start, len(output) - end)
 
 
 def _raw(note: Note) -> dict[str, Any]:

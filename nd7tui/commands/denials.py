@@ -130,7 +130,8 @@ def read(where: Places, session_id: str, record: Record | None) -> tuple[Denials
 
 def shown(row: Denial) -> str:
     """One row for a person."""
-    from nd7core.text import mask, safe, safe_path
+    from nd7core.mask import mask
+    from nd7core.text import safe, safe_path
 
     verdict = row.verdict
     when = time.strftime("%m-%d %H:%M:%S", time.localtime(min(max(row.ts, 0), 2**62) / 1e9))

@@ -29,8 +29,9 @@ from nd7core.errors import Nd7Error
 from nd7core.history import log_stamps
 from nd7core.history_log import LogReading, read_log
 from nd7core.history_query import Query, QueryError, fits, parse
+from nd7core.mask import mask
 from nd7core.paths import places
-from nd7core.text import mask, safe
+from nd7core.text import safe
 
 COLUMNS = (
     *("time", "session", "project", "source", "evidence", "operation", "target", "tool", "command", "count"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -62,6 +64,7 @@ class Main(Page):
         self._resting: Timer | None = None
         self._ages: list[SafeText] = []
         self.peeked: Peeked | None = None
+        self.revealed = ""  # id of the row whose secrets are shown
         self.stream: RowList
         self.session_list: RowList
         self.detail: TextPane
@@ -194,7 +197,8 @@ class Main(Page):
         outlook = dash.outlook_of(row)
         tight = self.detail.size.height < 18
         undo = dash.store.undo_of(row)
-        text = detail(row, session, outlook, dash.caps, width - 2, tight=tight, read_only=dash.read_only, undo=undo)
+        tell = partial(detail, row, session, outlook, dash.caps, width - 2, tight=tight, read_only=dash.read_only)
+        text = tell(undo=undo, revealed=row.id == self.revealed)
         return [Line().gap().join(line) for line in text]
 
     def _card(self, width: int) -> list[Line]:
@@ -238,6 +242,7 @@ class Main(Page):
                 self.stream.reload()
             self._look()
         self._seen()
+        self.revealed = self.revealed if self.stream.key == self.revealed else ""
         self.detail.redraw(top=True)
         self.redraw_bars()
         if self._resting is not None:
@@ -295,10 +300,13 @@ class Main(Page):
 
     def do_copy(self) -> None:
         """`y`: the command line that would do it, or the target."""
-        row = self.row
-        if row is not None:
-            outlook = self.dash.outlook_of(row)
-            self.dash.copy((outlook.command if outlook else "") or row.verdict.target or row.command)
+        if self.row is not None:
+            self.copy_row(self.row, revealed=self.row.id == self.revealed)
+
+    def do_reveal(self) -> None:
+        """`X`: the secrets of the selected row, until the selection moves."""
+        self.revealed = "" if self.revealed else self.stream.key
+        self.detail.redraw()
 
     async def do_open(self) -> None:
         """Enter: the whole of a row, or a session's screen."""

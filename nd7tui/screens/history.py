@@ -15,7 +15,8 @@ from textual.widgets import Input
 
 from nd7core.denial import CONFIRMED
 from nd7core.errors import Nd7Error
-from nd7core.text import mask, safe
+from nd7core.mask import mask
+from nd7core.text import safe
 from nd7tui import keys, look
 from nd7tui.detail import nothing
 from nd7tui.line import Line, fit, wrap
@@ -261,7 +262,7 @@ class History(Page):
             right.put(state, state_role).gap().put(named, state_role, cells=9)
         right.put(safe(f"×{entry.count}" if entry.count > 1 else ""), "dim", cells=5)
         room = max(width - line.cells - right.cells, 6)
-        shown = look.short_path(entry.target, self.dash.places.home) or mask(" ".join(entry.command.split()))
+        shown = look.short_path(entry.target, self.dash.places.home) or " ".join(mask(entry.command).split())
         return line.put(fit(safe(shown), room, "middle"), "path" if entry.target else "dim", cells=room).join(right)
 
     def _target_line(self, place: int, width: int) -> Line:
@@ -387,7 +388,7 @@ class History(Page):
         if self.by_target:
             self.dash.copy(self.targets[self.list.cursor].target)
         elif self.selected is not None:
-            self.dash.copy(self.selected.target or self.selected.command)
+            self.dash.copy(self.selected.target or mask(self.selected.command))
 
     def do_export(self) -> None:
         """`e`: a Markdown file of what is searched for, secrets masked."""

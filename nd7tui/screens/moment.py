@@ -27,6 +27,7 @@ class Moment(Page):
     def __init__(self, row_id: str) -> None:
         super().__init__()
         self.row_id = row_id
+        self.revealed = False
 
     def compose(self) -> ComposeResult:
         yield Bar(self.top_line, id="top")
@@ -61,6 +62,7 @@ class Moment(Page):
             whole=True,
             read_only=dash.read_only,
             undo=dash.store.undo_of(row),
+            revealed=self.revealed,
         )
         return [Line(), *(Line().gap(2).join(line) for line in text), Line()]
 
@@ -74,9 +76,11 @@ class Moment(Page):
     def why_not(self, key: str) -> str:
         row = self.row
         if (reason := super().why_not(key)) or row is None:
-            return reason or ("the row is gone" if key in ("grant", "wider", "copy", "restart") else "")
+            return reason or ("the row is gone" if key in ("grant", "wider", "copy", "restart", "reveal") else "")
         if key in ("grant", "wider"):
             return row_why_not(row, self.dash.store.session_of(row))
+        if key == "reveal":
+            return "" if row.hidden else "nothing of this row is hidden"
         if key == "undo":
             return "" if self.dash.store.last_grant() else "no session has a grant to take back"
         if key == "restart":
@@ -101,10 +105,13 @@ class Moment(Page):
 
     def do_copy(self) -> None:
         """`y`."""
-        row = self.row
-        if row is not None:
-            outlook = self.dash.outlook_of(row)
-            self.dash.copy((outlook.command if outlook else "") or row.verdict.target or row.command)
+        if self.row is not None:
+            self.copy_row(self.row, revealed=self.revealed)
+
+    def do_reveal(self) -> None:
+        """`X`: the secrets of this row, until it is left."""
+        self.revealed = not self.revealed
+        self.query_one(TextPane).redraw()
 
     def do_restart(self) -> None:
         """`r`."""

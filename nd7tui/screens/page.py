@@ -14,6 +14,7 @@ from nd7tui.widgets.bar import Bar
 
 if TYPE_CHECKING:
     from nd7tui.app import Dashboard
+    from nd7tui.model import Row
 
 MOVES = ("up", "down", "page_up", "page_down", "top", "bottom")
 
@@ -93,6 +94,12 @@ class Page(Screen[None]):
         from nd7tui.screens.deeds import Deeds
 
         self.app.push_screen(Deeds())
+
+    def copy_row(self, row: Row, *, revealed: bool) -> None:
+        """Copy the command line that would mend a row, or its target, or what was run as it is shown."""
+        outlook = self.dash.outlook_of(row)
+        shown = row.bare or row if revealed else row
+        self.dash.copy((outlook.command if outlook else "") or row.verdict.target or shown.command)
 
     def do_theme(self) -> None:
         """The next theme."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.message import Message
 
-from nd7core.text import mask, safe
+from nd7core.mask import mask
+from nd7core.text import safe
 from nd7tui import keys, look
 from nd7tui.detail import mark, nothing
 from nd7tui.line import Line, fit, wrap
@@ -120,7 +121,7 @@ class Past(Page):
 
     def do_copy(self) -> None:
         """`y`."""
-        self.dash.copy(self.entry.target or self.entry.command)
+        self.dash.copy(self.entry.target or mask(self.entry.command))
 
 
 def kind_of(frame: Frame) -> str:
@@ -133,7 +134,7 @@ def kind_of(frame: Frame) -> str:
 def describe(frame: Frame) -> tuple[str, str]:
     """What a frame says on one line, and what came back; hostile, both, with secrets masked."""
     what, back = _described(frame)
-    return mask(what[:100_000]), mask(back)
+    return mask(what, 100_000), mask(back)
 
 
 def _described(frame: Frame) -> tuple[str, str]:

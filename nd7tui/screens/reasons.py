@@ -21,6 +21,8 @@ def reason(main: Main, key: str) -> str:
         return "" if store.last_grant() else "no session has a grant to take back"
     if key == "copy":
         return "" if row is not None else "no row is selected"
+    if key == "reveal":
+        return "no row is selected" if row is None else "" if row.hidden else "nothing in this row is hidden"
     if key == "open":
         if main.focused is main.session_list:
             return _attach(main)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING
 
-from nd7core.text import mask, safe
+from nd7core.mask import screen
+from nd7core.text import safe
 from nd7tui import look
 from nd7tui.line import Keep, Line, fit
 from nd7tui.model import SessionRow
@@ -104,7 +105,7 @@ def peek_lines(session: SessionRow, peeked: Peeked | None, width: int) -> list[L
         return [Line("dim").gap().put(safe("Looking …"))]
     if peeked.problem:
         return [Line("dim").gap().put(fit(safe(peeked.problem), width - 2))]
-    return [Line("text").gap().put(fit(safe(mask(line[:10_000]), 1000), width - 2)) for line in peeked.lines]
+    return [Line("text").gap().put(fit(safe(line, 1000), width - 2)) for line in screen(peeked.lines)]
 
 
 def _adder(lines: list[Line], width: int) -> Callable[..., None]:

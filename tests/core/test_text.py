@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nd7core.text import MASKED, mask, safe, safe_path
+from nd7core.text import safe, safe_path
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=300)
 HOSTILE = st.lists(
@@ -99,84 +99,3 @@ def test_a_long_path_keeps_its_end() -> None:
     assert safe_path(path, 60).startswith("/d/d")
     assert safe_path("/a/\x1b[31m/b") == "/a/␛[31m/b"
     assert safe_path(b"/a/\xff") == "/a/\\xff"
-
-
-SECRETS = [
-    "sk-ant-api03-abcdefghijklmnopqrstuvwxyz",
-    "ghp_0123456789abcdefghij0123456789abcdef",
-    "github_pat_11ABCDEFG0abcdefghijkl",
-    "glpat-ABCDEFGHIJKLMNOPQRST",
-    "xoxb-123456789012-abcdefghijkl",
-    "AKIAIOSFODNN7EXAMPLE",
-    "AIzaSyA-1234567890abcdefghijklmnopqrstu",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N",
-    "npm_abcdefghijklmnopqrstuvwxyz0123456789",
-    "sk_live_abcdefghijklmnop",
-]
-
-
-@pytest.mark.parametrize("secret", SECRETS)
-def test_keys_of_the_common_shapes_are_masked_in_any_surroundings(secret: str) -> None:
-    for before, after in [("", ""), ("key is ", "."), ('{"k": "', '"}'), ("https://x/?t=", "&x=1"), ("\n", "\n")]:
-        masked = mask(before + secret + after)
-        assert secret not in masked
-        assert secret[8:] not in masked
-        assert MASKED in masked
-    assert mask(mask(secret)) == mask(secret)
-
-
-@pytest.mark.parametrize(
-    ("text", "masked"),
-    [
-        ("Authorization: Bearer abcdef123456", "Authorization: [masked]"),
-        ("> authorization: Basic dXNlcjpwYXNz\n> host: x", "> authorization: [masked]\n> host: x"),
-        ("curl -H 'Authorization: token abcd' https://x", "curl -H 'Authorization: [masked]' https://x"),
-        ('{"Authorization": "Bearer x", "n": 1}', '{"Authorization": "[masked]", "n": 1}'),
-        ("Set-Cookie: sid=abc; Path=/", "Set-Cookie: [masked]"),
-        ("DB_PASSWORD=hunter22 make", "DB_PASSWORD=[masked] make"),
-        ('"api_key": "abcdef123"', '"api_key": "[masked]"'),
-        ("client_secret='ab cd ef gh'", "client_secret='[masked]'"),
-        ("git clone https://u:secretpass@host/x", "git clone https://u:[masked]@host/x"),
-        ("max_tokens=4096", "max_tokens=4096"),
-        ("export TOKEN=$GITHUB_TOKEN", "export TOKEN=$GITHUB_TOKEN"),
-        ("the key: none", "the key: none"),
-        ("cat: /home/u/.ssh/id_ed25519: Permission denied", "cat: /home/u/.ssh/id_ed25519: Permission denied"),
-    ],
-)
-def test_lines_that_carry_secrets(text: str, masked: str) -> None:
-    assert mask(text) == masked
-
-
-def test_private_keys_are_masked_even_when_cut_off() -> None:
-    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNz\nAAAA\n"
-    assert "b3BlbnNz" not in mask(key)
-    whole = mask("x\n" + key + "-----END OPENSSH PRIVATE KEY-----\ny")
-    assert "b3BlbnNz" not in whole
-    assert whole.endswith("-----END OPENSSH PRIVATE KEY-----\ny")
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *("a", "token=", "Authorization:", "-----BEGIN RSA PRIVATE KEY-----", "://a:", "sk-", "eyJ", "key_", "\n"),
-        *("secret" * 3 + " ", '"cookie"', "bearer ", "password: '", 'Authorization: "x'),
-    ],
-)
-def test_masking_is_linear(piece: str) -> None:
-    """Ten times the text may cost ten times the time, with room for a noisy machine, and not a hundred times."""
-    small, large = piece * (200_000 // len(piece)), piece * (2_000_000 // len(piece))
-
-    def cost(text: str) -> float:
-        best = 9e9
-        for _ in range(3):
-            started = time.process_time()
-            mask(text)
-            best = min(best, time.process_time() - started)
-        return best
-
-    assert cost(large) < 40 * cost(small) + 0.05
-
-
-@given(ANY_TEXT)
-def test_masking_never_fails(text: str) -> None:
-    mask(text)

@@ -1,0 +1,328 @@
+"""Hiding what looks like a secret, for the screen and for exports; the log keeps everything for its owner.
+
+A heuristic: it hides what is shown by default, it does not make a text safe to publish.  It errs on the side of hiding,
+but not where that would hide a reason: hashes of commits, uuids, paths and `Permission denied` stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from nd7core import secret_shapes as shapes
+from nd7core.secret_shapes import MASKED
+
+MARGIN = 32_768
+"""Characters read beyond each end of what is shown: a key is whole in them, whatever the cut does to it."""
+KEY_MOST = 65_536
+"""Characters between the first and the last line of a private key; more is no key."""
+LONG_BODY = 40
+"""Characters of base64 in a line that no word or path has."""
+_SHORT = {"passwd": 3, "password": 3, "passwrd": 3, "pwd": 3}
+
+_WORD = re.compile(r"[A-Za-z_]+")
+
+Span = tuple[int, int]
+
+
+class Masked(NamedTuple):
+    """A text with its secrets masked, and how many they were."""
+
+    text: str
+    hidden: int
+
+
+def mask(text: str, limit: int | None = None) -> str:
+    """The text with each secret replaced by `[masked]`.
+
+    Knows private keys (PEM, OpenSSH, PGP, PuTTY, age), whole or with an end cut off; tokens of the well-known issuers;
+    headers that carry credentials; passwords in URLs and on command lines; .netrc, docker and kubectl settings; and
+    `name=value` with a name that says secret.
+
+    Args:
+        text: anything; linear in its length.
+        limit: only so many characters of `text` are wanted; a secret that the limit would part is masked whole.
+    """
+    return window(text, 0, len(text) if limit is None else limit).text
+
+
+def window(text: str, start: int, end: int) -> Masked:
+    """`text[start:end]`, masked with what stands round it: a key is known by a line that is not shown.
+
+    No more than `MARGIN` beyond each end is read, so a screenful of a large output costs what a screenful costs.
+    """
+    start, end = max(0, start), min(len(text), end)
+    first, last = max(0, start - MARGIN), min(len(text), end + MARGIN)
+    spans = secrets(text[first:last] if last - first < len(text) else text, cut_before=first > 0)
+    return _render(text, start, end, [(a + first, b + first) for a, b in spans])
+
+
+def part(text: str) -> str:
+    """Like `mask`, for a text whose beginning somebody else has cut off: what goes on like a key's body is one."""
+    return _render(text, 0, len(text), secrets(text, cut_before=True)).text
+
+
+def screen(lines: list[str]) -> list[str]:
+    """Lines of a terminal's screen, masked; as many as there were, so that nothing moves.
+
+    A program's long line stands on several lines of the screen: those that fill it are read as one with the next.
+    """
+    width = max(map(len, lines), default=0)
+    spans: list[Span] = []
+    for wrapped in (False, True):
+        text, places = _joined(lines, width - 3 if wrapped and width > 20 else 0)
+        spans += [(places[a], places[b - 1] + 1) for a, b in secrets(text, cut_before=True)]
+    found, at = [], 0
+    merged = _merged(spans)
+    for line in lines:
+        end = at + len(line)
+        inside = [(max(a, at), min(b, end)) for a, b in merged if a < end and b > at]
+        found.append(_render(line, 0, len(line), [(a - at, b - at) for a, b in inside]).text)
+        at = end + 1
+    return found
+
+
+def _joined(lines: list[str], full: int) -> tuple[str, list[int]]:
+    """The lines as one text, and where each of its characters stands in `"\\n".join(lines)`; full ones run on."""
+    text: list[str] = []
+    places: list[int] = []
+    at = 0
+    runs_on = False
+    for line in lines:
+        skip = len(line) - len(line.lstrip(" │|")) if runs_on else 0
+        text.append(line[skip:])
+        places.extend(range(at + skip, at + len(line)))
+        at += len(line)
+        runs_on = bool(full) and len(line.rstrip()) >= full
+        if not runs_on:
+            text.append("\n")
+            places.append(at)
+        at += 1
+    return "".join(text), places
+
+
+def _render(text: str, start: int, end: int, spans: list[Span]) -> Masked:
+    pieces, at, hidden = [], start, 0
+    for a, b in spans:
+        a, b = max(a, start), min(b, end)
+        if a >= b:
+            continue
+        pieces += [text[at:a], MASKED]
+        at = b
+        hidden += 1
+    return Masked("".join([*pieces, text[at:end]]), hidden)
+
+
+def secrets(text: str, *, cut_before: bool = False) -> list[Span]:
+    """Where the secrets are: pairs of start and end, in order, none touching another.
+
+    Args:
+        cut_before: something stood before this text, which may have said what its first lines are.
+    """
+    lowered = text.lower()
+    spans = [*_keys(text, cut_before)]
+    for probe, shape in shapes.TOKENS:
+        if probe in text:
+            spans += [match.span() for match in _pattern(shape).finditer(text)]
+    if any(probe in lowered for probe in shapes.HEADER_PROBES):
+        spans += _headers(text)
+    for probe, shape in shapes.PLACED:
+        if probe in lowered:
+            for match in _pattern(shape).finditer(text):
+                group = match.lastindex or 0
+                if _plausible(probe, match[group], match[0]):
+                    spans.append(match.span(group))
+    if any(probe in lowered for probe in shapes.NAME_PROBES):
+        spans += _named(text)
+    return [(a, b) for a, b in _merged(spans) if text[a:b] != MASKED]
+
+
+@cache
+def _pattern(shape: str) -> re.Pattern[str]:
+    # Compiled when first needed: most programs that import this never need one, and `nd7 allow` would wait for it.
+    return re.compile(shape)
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    found: list[Span] = []
+    for a, b in sorted(spans):
+        if found and a <= found[-1][1]:
+            found[-1] = (found[-1][0], max(b, found[-1][1]))
+        elif a < b:
+            found.append((a, b))
+    return found
+
+
+def _mixed(value: str) -> bool:
+    """Whether it is written as no word is: digits among letters, or capitals behind small letters."""
+    return bool(re.search(r"[a-z][A-Z]|[A-Za-z][0-9]|[0-9][A-Za-z]|=", value))
+
+
+def _plausible(probe: str, value: str, whole: str) -> bool:
+    if value.startswith("[masked") or _pattern(shapes.NO_VALUE).match(value):
+        return False
+    if probe in ("bearer", "basic"):  # "basic authentication" is no credential
+        return _mixed(value) or len(value) >= 32
+    if probe == "://":
+        # Without a colon it is a token only where it looks like one; `git@`, `user@` are names.
+        return f":{value}@" in whole or _mixed(value)
+    if probe == "-u":  # docker run -u app:app
+        name = whole[: -len(value) - 1]
+        return not name.endswith(value)
+    if probe == "--":
+        return not _is_path(value)
+    return True
+
+
+def _is_path(value: str) -> bool:
+    """A path, and not a base64 text with slashes in it."""
+    if not _pattern(shapes.NO_PATH).match(value):
+        return False
+    # Chance changes between small letters, capitals and digits every second character; people do every fifth.
+    changes = len(re.findall(r"(?<=[a-z])[A-Z]|(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]", value))
+    return len(value) < 30 or changes * 4 < len(value)
+
+
+def _headers(text: str) -> Iterator[Span]:
+    sentence = _pattern(shapes.SENTENCE)
+    for match in _pattern(shapes.HEADER).finditer(text):
+        a, b = match.span("secret")
+        if not sentence.match(text, a) and not text.startswith(("$", "<"), a):
+            yield a, b
+
+
+def _named(text: str) -> Iterator[Span]:
+    sentence, no_name, no_value = _pattern(shapes.SENTENCE), _pattern(shapes.NO_NAME), _pattern(shapes.NO_VALUE)
+    for match in _pattern(shapes.NAMED).finditer(text):
+        group = "dq" if match["dq"] is not None else "sq" if match["sq"] is not None else "bare"
+        value = match[group]
+        a, b = match.span(group)
+        if len(value) < _SHORT.get(match["name"].lower(), 6):
+            continue
+        if no_name.search(match["tail"]) or no_value.match(value) or _is_path(value):
+            continue
+        if match["sign"] == ":" and (sentence.match(text, a) or value.startswith(("/", ":"))):
+            continue
+        if match["sign"] == ":" and group == "bare" and match["name"].lower() == "token" and _WORD.fullmatch(value):
+            continue  # "Unexpected token: punctuation"
+        yield a, b
+
+
+# -- private keys ------------------------------------------------------------------------------------------------------
+
+
+def _keys(text: str, cut_before: bool) -> Iterator[Span]:
+    labels = list(_pattern("(?m)" + shapes.LABEL).finditer(text)) if "--" in text or "Private-Lines" in text else []
+    begun: re.Match[str] | None = None
+    floor = 0
+    for label in labels:
+        if label[3]:  # PuTTY says how many lines there are
+            yield _after(text, label.end(), len(text))
+        elif "PRIVATE KEY" in label[2]:
+            if label[1] == "BEGIN":
+                if begun is not None:
+                    yield _after(text, begun.end(), label.start())
+                begun = label
+            elif begun is not None and label.start() - begun.end() <= KEY_MOST:
+                yield begun.end(), label.start()
+                begun = None
+            else:
+                if begun is not None:
+                    yield _after(text, begun.end(), label.start())
+                begun = None
+                yield _before(text, label.start(), floor)
+        floor = label.end()
+    if begun is not None:
+        yield _after(text, begun.end(), len(text))
+    yield from _unlabelled(text, labels, cut_before)
+
+
+def _line_end(text: str, at: int, end: int) -> int:
+    found = text.find("\n", at, end)
+    return end if found < 0 else found
+
+
+def _after(text: str, at: int, end: int) -> Span:
+    """What goes on like a key's body behind a first line whose last line is missing."""
+    words = _pattern(shapes.BODY_WORDS).match(text, at, end)
+    last = words.end() if words else at
+    body = _pattern(shapes.BODY_LINE)
+    line = _line_end(text, last, end) + 1
+    while line < end:
+        stop = _line_end(text, line, end)
+        if body.fullmatch(text, line, stop):
+            last = stop
+        elif text[line:stop].strip(" \t\r│|+>"):
+            break
+        line = stop + 1
+    return at, last
+
+
+def _before(text: str, at: int, floor: int) -> Span:
+    """What stood like a key's body before a last line whose first line is missing."""
+    start = max(floor, text.rfind("\n", floor, at) + 1)
+    inside = text[start:at].rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \t\"',")
+    first = start + len(inside) if at - start - len(inside) >= 8 else start
+    body = _pattern(shapes.BODY_LINE)
+    line = start
+    while line > floor:
+        stop = line - 1
+        line = max(floor, text.rfind("\n", floor, stop) + 1)
+        if body.fullmatch(text, line, stop):
+            first = line
+        elif text[line:stop].strip(" \t\r│|+>"):
+            words = _pattern(r"(?:[A-Za-z0-9+/=]{16,}(?:\\[nr]|\s){0,4})+\Z").search(text[line:stop][-4096:])
+            first = line + max(0, stop - line - 4096) + words.start() if words else first
+            break
+    return first, at
+
+
+def _unlabelled(text: str, labels: list[re.Match[str]], cut_before: bool) -> Iterator[Span]:
+    """Bodies without either line: at the start of what was cut, or two full lines of one length."""
+    runs: list[Span] = []
+    if cut_before:
+        runs += _leading(text)
+    full = [match for match in _pattern(f"(?m)^{shapes.FULL_LINE}$").finditer(text) if _keyish(match["body"])]
+    start = None
+    for one, other in pairwise([*full, None]):
+        assert one is not None
+        begins = one.start() if start is None else start
+        if other is not None and other.start() == one.end() + 1 and len(other["body"]) == len(one["body"]):
+            start = begins
+            continue
+        if start is not None:
+            stop = _line_end(text, one.end(), len(text)) + 1
+            rest = _line_end(text, stop, len(text))
+            short = _pattern(shapes.BODY_LINE).fullmatch(text, stop, rest) if stop < rest else None
+            runs.append((begins, rest if short and short["body"] else one.end()))
+        start = None
+    at = 0
+    for a, b in sorted(runs):
+        while at < len(labels) and labels[at].start() < a:
+            at += 1
+        before, after = labels[at - 1] if at else None, labels[at] if at < len(labels) else None
+        public = before is not None and before[1] == "BEGIN" and "PRIVATE" not in before[2]
+        public |= after is not None and after[1] == "END" and "PRIVATE" not in after[2] and after.start() - b < 80
+        if not public:
+            yield a, b
+
+
+def _keyish(body: str) -> bool:
+    return bool(re.search(r"[A-Z]", body) and re.search(r"[a-z]", body) and re.search(r"[0-9]", body))
+
+
+def _leading(text: str) -> list[Span]:
+    line, last, long = 0, 0, False
+    body = _pattern(shapes.BODY_LINE)
+    while line < len(text):
+        stop = _line_end(text, line, len(text))
+        match = body.fullmatch(text, line, stop)
+        if not match or not match["body"]:
+            break
+        long = long or (len(match["body"]) >= LONG_BODY and _keyish(match["body"]))
+        last = stop
+        line = stop + 1
+    return [(0, last)] if long else []
