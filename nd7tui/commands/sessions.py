@@ -1,7 +1,7 @@
 """List sessions: those that run, and the latest that are over.
 
 examples:
-  nd7 sessions                 who works, who waits for you, what was refused
+  nd7 sessions                 who works, who waits for you, what was refused, what is in force in each
   nd7 sessions --json          the same for scripts: one array, keys only ever added
   nd7 sessions --live --json   those that run, alone
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,22 @@ def as_json(session: SessionRow) -> dict[str, Any]:
     }
 
 
-def table(rows: list[SessionRow], now: int) -> list[str]:
-    """The lines that a person reads."""
+def in_force(enforced: dict[str, str], width: int) -> list[str]:
+    """What is enforced in a session, each part on a line of its own and none of it cut; long ones are wrapped."""
+    import textwrap
+
+    from nd7core.text import safe
+
+    if not enforced:
+        return ["in force: its supervisor has not told yet"]
+    found: list[str] = []
+    for part, how in enforced.items():
+        found += textwrap.wrap(f"{safe(part, 60)}: {safe(how)}", max(width, 30), subsequent_indent="  ")
+    return found
+
+
+def table(rows: list[SessionRow], now: int, width: int = 100) -> list[str]:
+    """The lines that a person reads, those that may be long in at most `width` columns."""
     from nd7core.text import safe, safe_path
     from nd7tui import look
 
@@ -71,6 +86,8 @@ def table(rows: list[SessionRow], now: int) -> list[str]:
             lines.append(f"{'':>10}! {safe(session.light or 'a test refusal did not arrive', 160)}")
         if session.gaps:
             lines.append(f"{'':>10}! {look.plural(session.gaps, 'event')} missing from its log")
+        if session.live:
+            lines += [f"{'':>10}{line}" for line in in_force(session.enforced, width - 10)]
     return lines
 
 
@@ -93,5 +110,5 @@ def run(arguments: argparse.Namespace) -> int:
     if not rows:
         print("No sessions. Start one in a project: nd7 run claude")
         return 0
-    print("\n".join(table(rows, time.time_ns())))
+    print("\n".join(table(rows, time.time_ns(), shutil.get_terminal_size((100, 24)).columns)))
     return 0

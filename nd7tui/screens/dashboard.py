@@ -16,10 +16,10 @@ from nd7tui.filters import Filter
 from nd7tui.line import Line
 from nd7tui.messages import Opened, OutlookReady, Paused, Peeked, Picked, StoreChanged
 from nd7tui.model import Row, SessionRow
-from nd7tui.screens.page import Page
+from nd7tui.screens.doors import Doors
 from nd7tui.screens.reasons import reason
 from nd7tui.widgets.bar import Bar
-from nd7tui.widgets.card import CHORD, pane_title, peek_lines, session_card, status_line, switches
+from nd7tui.widgets.card import CHORD, Card, pane_title, peek_lines, session_card, status_line, switches
 from nd7tui.widgets.filterbar import FilterBar
 from nd7tui.widgets.lists import ALL, SessionList, Stream
 from nd7tui.widgets.rowlist import RowList
@@ -32,13 +32,27 @@ WIDE = 104
 REST = 0.04
 
 
-class Main(Page):
+class Main(Doors):
     """Sessions, stream and detail."""
 
     NAME = "dashboard"
     TITLE_WORD = "all sessions"
     BINDINGS = [*keys.bindings("dashboard")]
-    LINE = ("grant", "wider", "undo", "filter", "copy", "pause", "open", "grants", "history", "launch", "help", "quit")
+    LINE = (
+        "grant",
+        "wider",
+        "undo",
+        "filter",
+        "copy",
+        "open",
+        "launch",
+        "session",
+        "grants",
+        "history",
+        "pause",
+        "help",
+        "quit",
+    )
 
     DEFAULT_CSS = """
     Main #body { layout: vertical; height: 1fr; }
@@ -51,8 +65,8 @@ class Main(Page):
     Main.-short #sessions { max-height: 2; }
     Main.-wide #body { layout: horizontal; }
     Main.-wide #left { width: 42; height: 1fr; padding: 0 1 0 0; }
-    Main.-wide #sessions { height: 1fr; max-height: 100%; }
-    Main.-wide #card { display: block; height: 11; }
+    Main.-wide #sessions { height: 1fr; min-height: 3; max-height: 100%; }
+    Main.-wide #card { display: block; max-height: 75%; }
     Main.-wide #right { width: 1fr; }
     Main #small { display: none; height: 1fr; }
     Main.-small #body, Main.-small #filterbar { display: none; }
@@ -68,7 +82,7 @@ class Main(Page):
         self.stream: RowList
         self.session_list: RowList
         self.detail: TextPane
-        self.card: Bar
+        self.card: Card
         self.filter_bar: FilterBar
 
     def compose(self) -> ComposeResult:
@@ -78,7 +92,7 @@ class Main(Page):
         self.session_list = RowList(SessionList(store, self.dash.now), id="sessions")
         self.stream = RowList(Stream(store), id="stream", follow=True)
         self.detail = TextPane(self._detail, id="detail")
-        self.card = Bar(self._card, id="card")
+        self.card = Card(self._card, self._more, id="card")
         self.filter_bar = FilterBar(self._filter, self._filter_closed)
         yield Bar(self.top_line, id="top")
         with Container(id="body"):
@@ -204,6 +218,10 @@ class Main(Page):
     def _card(self, width: int) -> list[Line]:
         return session_card(self.session, width, self.dash.now())
 
+    def _more(self, lines: int) -> Line:
+        line = Line("dim").gap().put(safe(f"… {look.plural(lines, 'more line')}: "), "dim")
+        return line.put(safe(self.dash.caps["session"]), "key", do="screen.press('session')")
+
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         self.redraw_bars()
@@ -287,13 +305,6 @@ class Main(Page):
         if self.row is not None:
             self.dash.grant(self.row)
 
-    def do_wider(self) -> None:
-        """`G`: the ladder."""
-        from nd7tui.screens.wider import Wider
-
-        if self.row is not None:
-            self.app.push_screen(Wider(self.row))
-
     def do_undo(self) -> None:
         """`u`: take back the last grant."""
         self.dash.undo()
@@ -372,31 +383,6 @@ class Main(Page):
         after = keys_[keys_.index(current) + 1 :] if current in keys_ else keys_
         self.session_list.select((after or keys_)[0])
         self.session_list.focus()
-
-    def do_grants(self) -> None:
-        """`a`."""
-        from nd7tui.screens.grants import Grants
-
-        self.app.push_screen(Grants())
-
-    def do_history(self) -> None:
-        """`h`."""
-        from nd7tui.screens.history import History
-
-        self.app.push_screen(History())
-
-    def do_profile(self) -> None:
-        """`p`."""
-        from nd7tui.screens.profile import Profile
-
-        if self.session is not None:
-            self.app.push_screen(Profile(self.session))
-
-    def do_launch(self) -> None:
-        """`n`."""
-        from nd7tui.screens.launch import Launch
-
-        self.app.push_screen(Launch())
 
     def do_restart(self) -> None:
         """`r`."""

@@ -8,21 +8,21 @@ from nd7tui import keys
 from nd7tui.detail import detail, nothing
 from nd7tui.line import Line
 from nd7tui.messages import OutlookReady, StoreChanged
-from nd7tui.model import Row
+from nd7tui.model import Row, SessionRow
 from nd7tui.outlook import why_not as row_why_not
 from nd7tui.outside import why_not_restart
-from nd7tui.screens.page import Page
+from nd7tui.screens.doors import Doors
 from nd7tui.widgets.bar import Bar
 from nd7tui.widgets.textpane import TextPane
 
 
-class Moment(Page):
+class Moment(Doors):
     """One row, full screen."""
 
     NAME = "moment"
     TITLE_WORD = "denial"
     BINDINGS = [*keys.bindings("moment")]
-    LINE = ("grant", "wider", "undo", "copy", "restart", "back", "help")
+    LINE = ("grant", "wider", "undo", "copy", "restart", "session", "back", "help")
 
     def __init__(self, row_id: str) -> None:
         super().__init__()
@@ -43,6 +43,12 @@ class Moment(Page):
     def row(self) -> Row | None:
         """The row, as it is now."""
         return self.dash.store.row(self.row_id)
+
+    @property
+    def session(self) -> SessionRow | None:
+        """The row's session."""
+        row = self.row
+        return self.dash.store.session_of(row) if row is not None else None
 
     def crumbs(self) -> list[str]:
         row = self.row
@@ -84,20 +90,15 @@ class Moment(Page):
         if key == "undo":
             return "" if self.dash.store.last_grant() else "no session has a grant to take back"
         if key == "restart":
-            return why_not_restart(self.dash.store.session_of(row))
+            return why_not_restart(self.session)
+        if key == "session":
+            return "" if self.session is not None else "it belongs to no session of nd7's"
         return ""
 
     def do_grant(self) -> None:
         """`g`."""
         if self.row is not None:
             self.dash.grant(self.row)
-
-    def do_wider(self) -> None:
-        """`G`."""
-        from nd7tui.screens.wider import Wider
-
-        if self.row is not None:
-            self.app.push_screen(Wider(self.row))
 
     def do_undo(self) -> None:
         """`u`."""

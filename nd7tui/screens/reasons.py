@@ -36,6 +36,8 @@ def reason(main: Main, key: str) -> str:
         return "" if somewhere else "this is the first screen; q leaves"
     if key == "restart":
         return why_not_restart(main.session)
+    if key == "session":
+        return "" if main.session is not None else "select a session, or a row of one"
     if key == "profile":
         session = main.session
         return "" if session is not None and session.directory else "select a session that runs"
@@ -61,4 +63,4 @@ def _attach(main: Main) -> str:
     session = main.dash.store.sessions.get(main.session_list.key)
     if session is None:
         return "select one session"
-    return "" if session.live else "the session has ended; it has no screen any more"
+    return "" if session.live else f"the session has ended; {main.dash.caps['session']} tells what is known of it"

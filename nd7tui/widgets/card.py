@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING
 
+from textual.geometry import Size
+
 from nd7core.mask import screen
 from nd7core.text import safe
 from nd7tui import look
-from nd7tui.line import Keep, Line, fit
+from nd7tui.line import Line, fit, wrap
 from nd7tui.model import SessionRow
 from nd7tui.theme import Role
+from nd7tui.widgets.bar import Bar, Draw
 
 if TYPE_CHECKING:
     # Not at run time: the package brings the whole engine along, a fifth of the time to the first paint.
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 
 # How one comes back from a session's screen; `nd7exec.attach` knows the bytes.
 CHORD = "Ctrl+\\ then d"
+LABEL = 11
+# The key under which a supervisor tells what this system lacks.
+NOT_IN_FORCE = "not in force"
 CANARY: dict[str, tuple[str, Role]] = {
     "lit": ("a test refusal arrived", "good"),
     "dark": ("a test refusal did NOT arrive", "bad"),  # said where the record does not tell more
@@ -72,11 +78,18 @@ def status_line(store: Store, *, read_only: bool) -> Line:
 
 
 def session_card(session: SessionRow | None, width: int, now: int) -> list[Line]:
-    """What is known of a session, one fact a line."""
+    """What is known of a session, and what is in force in it; a long fact takes several lines, and none is cut."""
     lines = [Line("rule").put(safe("─" * width), "rule")]
     if session is None:
         return lines
-    add = _adder(lines, width)
+    known(lines, session, width, now)
+    in_force(lines, session, width)
+    return lines
+
+
+def known(lines: list[Line], session: SessionRow, width: int, now: int, label: int = LABEL) -> None:
+    """What is known of a session, one fact after the other, named in a column of `label` cells."""
+    add = _adder(lines, width, label)
     glyph, word, role = look.ACTIVITY[session.activity]
     add("session", session.name + (f"  pid {session.pid}" if session.pid else ""), "strong")
     add("state", f"{glyph} {word}", role)
@@ -94,9 +107,48 @@ def session_card(session: SessionRow | None, width: int, now: int) -> list[Line]
     if session.gaps:
         add("missing", look.plural(session.gaps, "event") + " not in the log", "bad")
     add("problem", session.problem, "bad")
+
+
+def in_force(lines: list[Line], session: SessionRow, width: int, label: int = LABEL) -> None:
+    """What the kernel and nd7 enforce in a session that runs, as its supervisor found it, and what is not in force."""
+    add = _adder(lines, width, label)
+    if session.live and not session.enforced:
+        add("in force", "its supervisor has not told yet", "warn")
     for part, how in session.enforced.items():
-        add(part[:10], how, "dim")
-    return lines
+        add(part, how, "warn" if part == NOT_IN_FORCE else "dim")
+
+
+class Card(Bar):
+    """As high as what it says; where it has not that much room, its last line says how much more there is.
+
+    Args:
+        more: makes that line, for a number of lines.
+    """
+
+    DEFAULT_CSS = "Card { height: auto; }"
+
+    def __init__(self, draw: Draw, more: Callable[[int], Line], *, id: str) -> None:
+        super().__init__(draw, id=id)
+        self._more = more
+        self._high = 0
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """See `Widget`."""
+        self._high = len(self._draw(width))
+        return self._high
+
+    def redraw(self) -> None:
+        """See `Bar`."""
+        self._lines = None
+        width = self.size.width
+        self.refresh(layout=self.is_mounted and width > 0 and len(self._draw(width)) != self._high)
+
+    def lines(self) -> list[Line]:
+        """See `Bar`."""
+        found, height = super().lines(), self.size.height
+        if len(found) <= height:
+            return found
+        return [*found[: height - 1], self._more(len(found) - height + 1)]
 
 
 def peek_lines(session: SessionRow, peeked: Peeked | None, width: int) -> list[Line]:
@@ -108,11 +160,14 @@ def peek_lines(session: SessionRow, peeked: Peeked | None, width: int) -> list[L
     return [Line("text").gap().put(fit(safe(line, 1000), width - 2)) for line in screen(peeked.lines)]
 
 
-def _adder(lines: list[Line], width: int) -> Callable[..., None]:
+def _adder(lines: list[Line], width: int, label: int) -> Callable[..., None]:
     def add(name: str, value: str, role: Role = "text") -> None:
-        if value:
-            line = Line().gap().put(safe(name), "dim", cells=11)
-            keep: Keep = "middle" if value.startswith(("/", "~")) else "head"
-            lines.append(line.put(fit(safe(value), width - 13, keep), role))
+        if not value:
+            return
+        head = wrap(safe(name, 60), label - 1)
+        body = wrap(safe(value), width - label - 2)
+        for at in range(max(len(head), len(body))):
+            line = Line().gap().put(head[at] if at < len(head) else safe(""), "dim", cells=label)
+            lines.append(line.put(body[at], role) if at < len(body) else line)
 
     return add

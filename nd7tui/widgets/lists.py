@@ -83,7 +83,7 @@ def session_line(session: SessionRow, width: int, now: int, *, unseen: bool = Fa
     line = Line("text" if session.live else "dim").put(glyph, role).gap()
     state = str(word)
     if wide and session.waits_for:
-        state += f" {session.waits_for}" if session.activity == "ended" else f" for {session.waits_for}"
+        state += f" {session.waits_for}" if session.activity == "ended" else f": {session.waits_for}"
     since = look.age(session.changed or session.started, now)
     right = Line("dim").gap().put(safe(state), role, cells=30 if wide else 8).gap().put(since, "dim", cells=4)
     wrong = bool(session.problem or session.gaps or session.canary == "dark")
