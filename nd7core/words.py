@@ -21,7 +21,7 @@ Teller = Literal["hook", "display", "transcript"]
 MAX_SAID = 64 * 1024
 """Characters of one saying that are compared and, from a transcript, kept: attribution reads no more of it either."""
 # What is remembered, of all agents together: a hostile session may say things without end.
-_KEPT = 200
+_KEPT = 500
 _KEPT_CHARACTERS = 1 << 20
 _MAX_AGENTS = 1000
 _TURNS = 8

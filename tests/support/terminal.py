@@ -35,8 +35,8 @@ class Terminal:
         self.socket = f"{world.files}/tmux-{next(numbers)}"
         os.chmod(world.path(world.files), 0o1777)
         self.env = env
-        # What is pressed once too often must not end the shell that shows how it ended.  Caught at first and not ignored,
-        # because the program would inherit that.
+        # What is pressed once too often must not end the shell that shows how it ended.  At first it is caught and not
+        # ignored, because the program would inherit that.
         end = "code=$?; trap '' INT QUIT; echo; echo EXITED $code; sleep 600"
         command = f"trap : INT QUIT; {shlex.join(argv)}; {end}"
         where = os.path.join(world.project, cwd or "")
