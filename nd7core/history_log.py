@@ -16,6 +16,43 @@ from nd7core.audit.tail import FileFollower
 from nd7core.denials import Denial, Denials
 from nd7core.pairing import Pairing
 
+_BEGINNING = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFacts:
+    """What the first frame of a session's own log tells: `agent` is the adapter's name, or the program's."""
+
+    name: str = ""
+    project: str = ""
+    agent: str = ""
+
+
+def facts_of(frame: Frame) -> SessionFacts | None:
+    """What a frame tells of its session, if it is the one that does; nothing confined can write it."""
+    if frame.kind != "session" or frame.source != "nd7:recorder":
+        return None
+    name, project, agent = (frame.body.get(key) for key in ("name", "project", "agent"))
+    program = frame.body.get("program")
+    if not agent and type(program) is list and program and type(program[0]) is str:
+        agent = program[0].rpartition("/")[2]
+    texts = [value[:4096] if type(value) is str else "" for value in (name, project, agent)]
+    return SessionFacts(texts[0], texts[1], texts[2][:60])
+
+
+def told_of(directory: str) -> SessionFacts:
+    """What the beginning of a log tells of its session, or its first working directory does.  Never raises."""
+    follower = FileFollower(os.path.join(directory, EVENTS), os.path.basename(directory))
+    try:
+        frames = [item for item in follower.poll(_BEGINNING) if isinstance(item, Frame)]
+    finally:
+        follower.close()
+    found = next((facts for frame in frames if (facts := facts_of(frame))), None)
+    if found is not None:
+        return found
+    project = next((cwd[:4096] for frame in frames if type(cwd := frame.body.get("cwd")) is str), "")
+    return SessionFacts(project.rstrip("/").rpartition("/")[2], project)
+
 
 @dataclass(slots=True)
 class LogReading:
@@ -24,7 +61,8 @@ class LogReading:
     Attributes:
         rows: denials and, with them, failures that are none of nd7's; in the order they first came.
         offsets: where each frame begins in the file, by its number, as far as numbers are dense.
-        project: the first directory that the agent worked in.
+        name: of the session, where its own log tells it.
+        project: the session's, where its own log tells it, else the first directory that the agent worked in.
         damaged: how many places of the log are not as they were written.
         error: why the log could not be read, or "".
     """
@@ -35,6 +73,7 @@ class LogReading:
     frames: int = 0
     first: int = 0
     last: int = 0
+    name: str = ""
     project: str = ""
     agent: str = ""
     nd7_session: int | None = None
@@ -99,6 +138,8 @@ def _about(reading: LogReading, frame: Frame) -> None:
     reading.last = max(reading.last, frame.ts)
     if frame.seq == len(reading.offsets):
         reading.offsets.append(frame.offset)
+    if facts := facts_of(frame):
+        reading.name, reading.project, reading.agent = facts.name, facts.project, facts.agent
     if not reading.project and type(cwd := body.get("cwd")) is str:
         reading.project = cwd[:4096]
     if not reading.agent and frame.source.startswith("intent:"):

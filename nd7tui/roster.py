@@ -98,7 +98,7 @@ def _live_row(session: Session, tracks: Sequence[Track], home: str) -> SessionRo
         ),
         revision=record.revision,
         enforced=record.enforced,
-        gaps=record.gaps + sum(track.gaps for track in tracks),
+        gaps=max(record.gaps, sum(track.gaps for track in tracks)),  # the record counts those that the log has, too
         canary=canary_of(record),
         light=light_of(record),
         mute=mute,
@@ -108,7 +108,7 @@ def _live_row(session: Session, tracks: Sequence[Track], home: str) -> SessionRo
 def _past_row(key: str, track: Track, home: str) -> SessionRow:
     return SessionRow(
         key=key,
-        name=track.cwd.rstrip("/").rpartition("/")[2] or track.session_id[:12],
+        name=track.name or track.cwd.rstrip("/").rpartition("/")[2] or track.session_id[:12],
         session_ids=(track.session_id,),
         project=track.cwd,
         agent=track.agent,

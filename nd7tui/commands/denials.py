@@ -42,17 +42,21 @@ def run(arguments: argparse.Namespace) -> int:
 
     where = places()
     rows: list[Denial] = []
+    of: dict[str, tuple[str, str]] = {}
     damaged = 0
     for session_id, record in chosen(where, arguments.session):
         found, damage = read(where, session_id, record)
         damaged += damage
-        rows += found.rows(session_id, all_failures=arguments.all)
+        if more := found.rows(session_id, all_failures=arguments.all):
+            of[session_id] = of_session(where, session_id, record)
+            rows += more
     rows.sort(key=lambda row: (row.ts, row.id))
     for row in rows:
         if arguments.json:
-            print(json.dumps(denial_fields(row)))
+            name, project = of[row.session_id]
+            print(json.dumps({**denial_fields(row), "name": name, "project": project}))
         else:
-            print(shown(row))
+            print(shown(row, of[row.session_id][0] if len(of) > 1 else ""))
     if not rows and not arguments.json:
         print("no refusal is on record")
     if damaged:
@@ -89,10 +93,25 @@ def chosen(where: Places, wanted: str | None) -> Iterator[tuple[str, Record | No
     if wanted is not None and wanted in ids:
         named.add(wanted)
     if wanted is not None and not named:
+        from nd7core.history_log import told_of
+
+        own = (name for name in ids if name.startswith("nd7-"))
+        named.update(name for name in own if told_of(os.path.join(root, name)).name == wanted)
+    if wanted is not None and not named:
         raise Nd7Error(f"no session {wanted!a}", hint="`nd7 sessions` lists them")
     for session_id in ids:
         if wanted is None or session_id in named:
             yield session_id, live.get(session_id)
+
+
+def of_session(where: Places, session_id: str, record: Record | None) -> tuple[str, str]:
+    """The name and the project of a log's session."""
+    from nd7core.history_log import told_of
+
+    if record is not None:
+        return record.name, record.project
+    facts = told_of(os.path.join(where.state, "sessions", session_id))
+    return facts.name, facts.project
 
 
 def read(where: Places, session_id: str, record: Record | None) -> tuple[Denials, int]:
@@ -128,8 +147,8 @@ def read(where: Places, session_id: str, record: Record | None) -> tuple[Denials
     return denials, damaged
 
 
-def shown(row: Denial) -> str:
-    """One row for a person."""
+def shown(row: Denial, session: str = "") -> str:
+    """One row for a person, with its session's name where there are several."""
     from nd7core.mask import mask
     from nd7core.text import safe, safe_path
 
@@ -140,4 +159,5 @@ def shown(row: Denial) -> str:
     remedy = f"nd7 allow {safe_path(verdict.grant)}" if verdict.remedy == "grant" and verdict.grant else verdict.remedy
     source = verdict.source if row.denied else f"none ({verdict.owner or 'program'})"
     tie = f" {row.tie}" if row.tie else ""
-    return f"{when}  {source}{tie}  {row.state}{count}  {verdict.operation}  {what}  [{verdict.evidence}]  {remedy}"
+    place = f"  in {safe(session, 40)}" if session else ""
+    return f"{when}  {source}{tie}  {row.state}{count}  {verdict.operation}  {what}  [{verdict.evidence}]  {remedy}{place}"

@@ -138,8 +138,10 @@ def test_a_conversation_that_the_agent_chooses_is_recorded_beside_its_log_and_no
     assert first is frames[0] and first["kind"] == "session"
     assert [note["kind"] for note in notes] == ["conversation"]  # it was asked for: nothing is missing
     assert world.run(["nd7", "verify", own]).code == 0
-    rows = [json.loads(line) for line in world.run(["nd7", "denials", "--json"]).out.splitlines()]
-    assert [(row["session"], row["target"]) for row in rows if row["tool"]] == [(own, f"{world.home}/no")]
+    for of in ([], ["--session", "project"]):
+        rows = [json.loads(line) for line in world.run(["nd7", "denials", "--json", *of]).out.splitlines()]
+        assert [(row["session"], row["target"]) for row in rows if row["tool"]] == [(own, f"{world.home}/no")]
+        assert {(row["name"], row["project"]) for row in rows} == {("project", world.project)}
 
 
 def test_its_transcript_is_written_and_its_settings_are_not(world):

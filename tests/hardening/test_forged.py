@@ -93,7 +93,7 @@ def test_nothing_is_added_to_a_conversation_that_nobody_asked_for(runs: Runs, by
     world.wait(lambda: own in runs.record(forger)["agent_sessions"])
     assert runs.record(forger)["agent_sessions"] == [IDS["d"], own]
     listed = {row["pid"]: row for row in json.loads(world.run(["nd7", "sessions", "--json"]).out)}
-    assert listed[forger]["gaps"] >= 3 and set(listed[forger]["agent_sessions"]) == {IDS["d"], own}
+    assert listed[forger]["gaps"] == 3 and set(listed[forger]["agent_sessions"]) == {IDS["d"], own}
     assert listed[live]["agent_sessions"] == [IDS["c"]] and listed[live]["gaps"] == 0
     assert "missing from its log" in world.run(["nd7", "sessions"]).out
     runs.end("project", forger)
@@ -151,3 +151,21 @@ def test_a_conversation_from_before_nd7_is_not_taken_for_a_new_one(runs: Runs) -
     runs.end("project", forger)
     assert IDS["e"] not in world.listdir(f"{STATE}/sessions")
     assert runs.ended("e") == [] and runs.ended("d") == ["/home/dev/mine"]
+
+
+def test_a_past_session_of_any_program_has_its_name_and_project(world: World) -> None:
+    world.mkdir("/home/dev/odd\udcff")
+    for place, name in (("/home/dev/project", "nightly"), ("/home/dev/odd\udcff", "")):
+        done = world.run(["nd7", "run", *(["--name", name] if name else []), "bash", "-c", "sleep 1"], cwd=place)
+        assert done.code == 0, done
+    rows = {row["name"]: row for row in json.loads(world.run(["nd7", "sessions", "--json"]).out)}
+    assert (rows["nightly"]["project"], rows["nightly"]["agent"]) == ("/home/dev/project", "bash")
+    assert rows["nightly"]["state"] == "ended" and rows["odd\ufffd"]["project"] == "/home/dev/odd\ufffd"
+    assert rows["nightly"]["gaps"] == 0
+    assert "nightly" in world.run(["nd7", "sessions"]).out
+    (own,) = rows["nightly"]["agent_sessions"]
+    first = json.loads(world.read(f"{STATE}/sessions/{own}/events.ndjson").splitlines()[0])
+    assert (first["seq"], first["kind"], first["source"]) == (0, "session", "nd7:recorder")
+    assert first["body"]["program"] == ["bash", "-c", "sleep 1"]
+    assert world.run(["nd7", "denials", "--session", "nightly"]).out == "no refusal is on record\n"
+    assert world.run(["nd7", "denials", "--session", "daily"]).code != 0
