@@ -47,7 +47,8 @@ EVENTS = (
     "ElicitationResult",
 )
 """What tells what happened.  Left out: WorktreeCreate and WorktreeRemove, whose hooks take the work over, and
-MessageDisplay, which comes with every piece of text that is drawn."""
+MessageDisplay: a process for every message that is drawn, on the screen after the call it was said before, and for
+none of a subagent's.  The transcript has those words too, each with its time (`nd7core.transcript`)."""
 
 HOOK_SECONDS = 5  # the client's own limit is 4, so it is the client that says what went wrong
 

@@ -29,6 +29,7 @@ KIND = {
     "tool_call": "ran",
     "tool_result": "came back",
     "turn_end": "said",
+    "words": "said",
     "hook": "told",
     "grant": "granted",
     "proof": "tested",
