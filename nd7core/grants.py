@@ -87,11 +87,11 @@ class Change:
     def _for_a_program(self) -> str:
         """When it takes effect for what no adapter knows: whatever that starts itself keeps the floor."""
         name = safe_path(os.path.basename(self.record.program[0]), 60)
-        keeps = f"nd7 knows no agent {name}: what it runs keeps the rules it started with"
+        keeps = f"{name} is no agent that nd7 knows: it keeps the rules it started with"
         if any(grant.path == self.path and grant.scope == "project" for grant in self.record.grants):
             return f"{keeps}; the next start has it: {resume_command(self.record)}"
         line = command_line("allow", self.record.pid, self.path, Grant(self.path, "project"))
-        return f"{keeps}. `{line}` is for its next start: {resume_command(self.record)}"
+        return f"{keeps}. For its next start: {line}"
 
 
 def resume_command(record: Record) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nd7core import secret_shapes as shapes
 from nd7core.secret_shapes import MASKED
@@ -47,6 +47,17 @@ def mask(text: str, limit: int | None = None) -> str:
         limit: only so many characters of `text` are wanted; a secret that the limit would part is masked whole.
     """
     return window(text, 0, len(text) if limit is None else limit).text
+
+
+def fields(value: Any) -> Any:
+    """A value of JSON with each of its texts masked; names of fields stay."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, list):
+        return [fields(item) for item in value]
+    if isinstance(value, dict):
+        return {name: fields(item) for name, item in value.items()}
+    return value
 
 
 def window(text: str, start: int, end: int) -> Masked:

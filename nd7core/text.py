@@ -143,3 +143,23 @@ def safe_path(path: str | bytes, limit: int = 1024) -> SafeText:
     front = safe(text[: limit * 2], limit * 20)[: limit - 1 - tail]
     back = safe(text[-limit * 2 :], limit * 20)[-tail:]
     return safe(front + "…" + back, limit)
+
+
+def wrapped(text: SafeText, width: int, first: str = "", rest: str = "") -> list[SafeText]:
+    """A sentence in lines of at most `width` characters, broken at blanks only.
+
+    A word that is longer, a path say, stays whole on a line of its own: the terminal breaks it, and it can be copied.
+
+    Args:
+        first, rest: what the first line and each further one begin with.
+    """
+    lines: list[SafeText] = []
+    line = first
+    empty = True
+    for word in text.split(" "):
+        if not empty and len(line) + 1 + len(word) > width:
+            lines.append(SafeText(line))
+            line, empty = rest, True
+        line += word if empty else f" {word}"
+        empty = False
+    return [*lines, SafeText(line)]

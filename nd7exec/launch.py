@@ -12,7 +12,7 @@ from typing import NoReturn
 from nd7core import sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, places
-from nd7core.text import safe
+from nd7core.text import SafeText, safe, wrapped
 from nd7exec import client, lifecycle, place, resume, terminal, worktree
 from nd7exec.attach import CHORD
 from nd7exec.lifecycle import Session, Wish
@@ -23,12 +23,16 @@ LONGEST_LINE = 8000  # characters; a session may have many grants, each a long p
 
 
 def say(line: str) -> None:
-    """One line on stderr, in a terminal that may be raw.
+    """Something on stderr: one line, or as many as a terminal takes without breaking words; it may be raw.
 
     What a session wrote may stand in it (a command that no hook told of), so nothing in it acts on the terminal.
     """
-    end = "\r\n" if os.isatty(2) else "\n"
-    write_all(2, f"nd7: {safe(line, LONGEST_LINE)}{end}".encode("utf-8", "backslashreplace"))
+    shown = safe(line, LONGEST_LINE)
+    try:
+        lines, end = wrapped(shown, max(os.get_terminal_size(2).columns, 40), "nd7: ", "     "), "\r\n"
+    except OSError:  # no terminal
+        lines, end = [SafeText(f"nd7: {shown}")], "\n"
+    write_all(2, "".join(text + end for text in lines).encode("utf-8", "backslashreplace"))
 
 
 def run(wish: Wish, environ: dict[str, str]) -> int:

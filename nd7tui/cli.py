@@ -9,8 +9,10 @@ import argparse
 import importlib
 import io
 import os
+import re
 import sys
 from types import ModuleType
+from typing import NoReturn
 
 from nd7core import __version__
 from nd7core.errors import Nd7Error
@@ -39,6 +41,34 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser that says what is wrong in one line, and the next step in another."""
+
+    example = ""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise Nd7Error in nd7's own words instead of printing the whole usage."""
+        from nd7core.text import safe
+
+        missing = message.removeprefix("the following arguments are required: ")
+        unknown = message.removeprefix("unrecognized arguments: ")
+        tells = f"`{self.prog} --help` tells more"
+        hint = f"as in: {self.example}; {tells}" if self.example else tells
+        if missing != message:
+            several = "are" if "," in missing else "is"
+            raise Nd7Error(f"{missing} {several} missing", hint=hint, exit_code=2)
+        if unknown != message:
+            import difflib
+
+            word = next((word for word in unknown.split() if word.startswith("-")), unknown)
+            options = [name for action in self._actions for name in action.option_strings]
+            close = difflib.get_close_matches(word.partition("=")[0], options, 1)
+            what = "no option" if word.startswith("-") else "not to be understood here:"
+            hint = f"did you mean {close[0]}? {tells}" if close else f"{tells}"
+            raise Nd7Error(f"{what} {safe(word, 80)}", hint=hint, exit_code=2)
+        raise Nd7Error(str(safe(message, 300)), hint=hint, exit_code=2)
+
+
 def load(command: str) -> ModuleType:
     """The module of a command.  Raises KeyError for a name that is not in the table."""
     return importlib.import_module(f"nd7tui.commands.{COMMANDS[command][0]}")
@@ -48,13 +78,15 @@ def command_parser(command: str) -> argparse.ArgumentParser:
     """The parser of one command, as `nd7 COMMAND --help` shows it."""
     module = load(command)
     summary, _, examples = (module.__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"nd7 {command}",
         description=summary,
         epilog=examples.strip("\n") or None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    example = re.search(rf"^  (nd7 {command}\b.*?)(?:   .*)?$", examples, re.MULTILINE)
+    parser.example = example[1] if example else ""
     module.configure(parser)
     return parser
 
@@ -71,7 +103,8 @@ def usage() -> str:
         "  nd7 demo                see it live\n"
         "  nd7 run claude          Claude Code, confined to this project\n"
         "  nd7 tui                 the dashboard, in a second terminal\n\n"
-        "nd7 COMMAND --help tells more of one; nd7 --version prints the version.\n"
+        "nd7 COMMAND --help tells more of one, with examples; nd7 man all of it, with exit statuses and the fields of\n"
+        "each --json; nd7 --version prints the version.\n"
     )
 
 
@@ -130,7 +163,8 @@ def _run(words: list[str]) -> int:
 
         close = difflib.get_close_matches(name, COMMANDS, 1)
         shown = name.encode("ascii", "backslashreplace").decode()[:80]
-        hint = f"did you mean `nd7 {close[0]}`?" if close else "`nd7 --help` lists the commands"
+        lists = "`nd7 --help` lists the commands"
+        hint = f"did you mean `nd7 {close[0]}`? {lists}" if close else lists
         return fail(Nd7Error(f"no command {shown!r}", hint=hint, exit_code=2))
     module = load(name)
     return int(module.run(command_parser(name).parse_args(words[1:])))

@@ -24,7 +24,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nd7core.errors import Nd7Error
-from nd7core.text import safe, safe_path
+from nd7core.text import SafeText, safe, safe_path, wrapped
 
 if TYPE_CHECKING:
     from nd7core.record import Record
@@ -80,7 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{safe_path(change.path)} is writable already in {who}; nothing changed")
         return 0
     print(f"granted {safe_path(change.path)} to {who}, policy revision {change.record.revision}")
-    print(f"  {safe(change.when)}")
+    for line in sentence(change.when):
+        print(f"  {line}")
+    if hopeless := helpless(change.path):
+        print(f"  {hopeless}")
     for danger in change.dangers:
         print(f"  careful, this runs later outside the sandbox: {safe(danger)}")
     if change.note:
@@ -125,7 +128,40 @@ def as_json(change: object) -> dict[str, object]:
         "dangers": list(change.dangers),
         "command": change.command,
         "when": change.when,
+        "permitted": None if change.command.startswith("nd7 deny") else not helpless(change.path),
     }
+
+
+def sentence(text: str) -> list[SafeText]:
+    """A sentence for stdout: one line for a program; for a terminal broken at blanks, its command on a line of its own.
+
+    A command that was broken could not be copied.
+    """
+    shown = safe(text)
+    try:
+        width = max(os.get_terminal_size(1).columns - 2, 40)
+    except OSError:
+        return [shown]
+    words, colon, command = shown.partition(": nd7 ")
+    lines = wrapped(SafeText(words + colon[:1]), width)
+    return [*lines, SafeText(f"  nd7 {command}")] if command else lines
+
+
+def helpless(path: str) -> str:
+    """Why a grant of this path helps nothing: what holds without nd7 refuses it as well.  "" where it may help."""
+    try:
+        if os.statvfs(path).f_flag & os.ST_RDONLY:
+            return "It lies on a file system that is mounted read-only: the grant will not help."
+        if os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            return ""
+        if os.path.isdir(path):
+            with os.scandir(path) as entries:
+                if any(os.access(entry.path, os.W_OK) for entry in entries):
+                    return ""
+    except OSError:
+        # What cannot even be looked at may still be written below.
+        return ""
+    return "Your own permissions refuse writing there: the grant will not help."
 
 
 def with_home(path: str, home: str) -> str:

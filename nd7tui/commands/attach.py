@@ -3,6 +3,7 @@
 examples:
   nd7 attach                 the session of this project, or the only one
   nd7 attach 4242            by the pid that `nd7 sessions` shows; a session's name or the agent's session id will do
+  nd7 attach 4242 --json     and say how it ended in JSON; `nd7 sessions --json` tells of it without attaching
 
 Ctrl+\\ then d detaches, and the session goes on; Ctrl+\\ twice sends Ctrl+\\ to the session.  The exit status is 0
 after detaching, and the session's own where it ended meanwhile.
@@ -17,6 +18,7 @@ import sys
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", metavar="SESSION", nargs="?", help="pid, name or the agent's session id")
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout, once it is over: how it ended")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -29,6 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     sys.stderr.write(f"nd7: session {session.label}; {attach.CHORD} detaches\n")
     sys.stderr.flush()
     end = attach.attach(session.directory)
+    if arguments.json:
+        import json
+
+        print(json.dumps({"session": session.pid, "detached": end.detached, "status": end.status}))
     if end.detached:
         sys.stderr.write(f"nd7: detached; `nd7 attach {session.pid}` brings it back\n")
         return 0

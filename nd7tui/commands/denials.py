@@ -5,6 +5,7 @@ examples:
   nd7 denials --session 4711         of one: nd7 run's pid, the session's name, or the agent's session id
   nd7 denials --json                 one JSON object a line
   nd7 denials --all                  failures that are none of nd7's too, with whose they are
+  nd7 denials --json --show-secrets  keys and tokens as they are: for you, not for a bug report
 
 A row is one refusal however often it came.  Its state: open; granted, once a grant covers it; proved, once the same
 call went through; repeated, when it came again after the grant; obsolete, when it passes without one.
@@ -34,10 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="S", help="a session's pid, name or agent session id")
     parser.add_argument("--all", action="store_true", help="failures that are no denials too")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
+    parser.add_argument("--show-secrets", action="store_true", help="what looks like a secret is masked else")
 
 
 def run(arguments: argparse.Namespace) -> int:
     from nd7core.denials import denial_fields
+    from nd7core.mask import fields
     from nd7core.paths import places
 
     where = places()
@@ -54,9 +57,11 @@ def run(arguments: argparse.Namespace) -> int:
     for row in rows:
         if arguments.json:
             name, project = of[row.session_id]
-            print(json.dumps({**denial_fields(row), "name": name, "project": project}))
+            told = {**denial_fields(row), "name": name, "project": project}
+            print(json.dumps(told if arguments.show_secrets else fields(told)))
         else:
-            print(shown(row, of[row.session_id][0] if len(of) > 1 else ""))
+            name = of[row.session_id][0] if len(of) > 1 else ""
+            print(shown(row, name, secrets=arguments.show_secrets))
     if not rows and not arguments.json:
         print("no refusal is on record")
     if damaged:
@@ -98,7 +103,10 @@ def chosen(where: Places, wanted: str | None) -> Iterator[tuple[str, Record | No
         own = (name for name in ids if name.startswith("nd7-"))
         named.update(name for name in own if told_of(os.path.join(root, name)).name == wanted)
     if wanted is not None and not named:
-        raise Nd7Error(f"no session {wanted!a}", hint="`nd7 sessions` lists them")
+        from nd7tui.commands.verify import near
+
+        names = [record.name for session in sessions.live(where) if (record := session.record) is not None]
+        raise Nd7Error(f"no session {wanted!a}", hint=near(wanted, [*names, *ids]))
     for session_id in ids:
         if wanted is None or session_id in named:
             yield session_id, live.get(session_id)
@@ -147,17 +155,21 @@ def read(where: Places, session_id: str, record: Record | None) -> tuple[Denials
     return denials, damaged
 
 
-def shown(row: Denial, session: str = "") -> str:
+def shown(row: Denial, session: str = "", *, secrets: bool = False) -> str:
     """One row for a person, with its session's name where there are several."""
     from nd7core.mask import mask
     from nd7core.text import safe, safe_path
 
     verdict = row.verdict
     when = time.strftime("%m-%d %H:%M:%S", time.localtime(min(max(row.ts, 0), 2**62) / 1e9))
-    what = safe_path(verdict.target) if verdict.target else safe(mask((row.command or verdict.line)[:2000]), 120)
+    text = verdict.target or row.command or verdict.line
+    text = text if secrets else mask(text, 4096)
+    what = safe_path(text) if verdict.target else safe(text, 120)
     count = f"  x{row.count}" if row.count > 1 else ""
     remedy = f"nd7 allow {safe_path(verdict.grant)}" if verdict.remedy == "grant" and verdict.grant else verdict.remedy
     source = verdict.source if row.denied else f"none ({verdict.owner or 'program'})"
     tie = f" {row.tie}" if row.tie else ""
     place = f"  in {safe(session, 40)}" if session else ""
-    return f"{when}  {source}{tie}  {row.state}{count}  {verdict.operation}  {what}  [{verdict.evidence}]  {remedy}{place}"
+    return (
+        f"{when}  {source}{tie}  {row.state}{count}  {verdict.operation}  {what}  [{verdict.evidence}]  {remedy}{place}"
+    )

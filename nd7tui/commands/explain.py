@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", metavar="DIR", help="the session's project (the current directory)")
     parser.add_argument("--home", metavar="DIR", help="the home directory (yours)")
     parser.add_argument("--grant", action="append", default=[], metavar="PATH", help="something granted; repeatable")
+    parser.add_argument("--show-secrets", action="store_true", help="what looks like a secret is masked else")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object on stdout")
     form.add_argument("--jsonl", action="store_true", help="one JSON object a line, in and out")
@@ -44,16 +45,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.jsonl:
-        return _lines(sys.stdin.buffer)
+        return _lines(sys.stdin.buffer, secrets=arguments.show_secrets)
     from nd7core.attribution import explain
     from nd7core.denial import as_fields
 
     verdict = explain(_failure(arguments), look=_look(arguments))
+    verdict = verdict if arguments.show_secrets else unsecret(verdict)
     if arguments.json:
         print(json.dumps(as_fields(verdict)))
     else:
         sys.stdout.write(shown(verdict))
     return 0
+
+
+def unsecret(verdict: Verdict) -> Verdict:
+    """A verdict whose sentences are masked; its paths stay, because a grant names one."""
+    from dataclasses import replace
+
+    from nd7core.mask import mask
+
+    return replace(
+        verdict,
+        line=mask(verdict.line),
+        reason=mask(verdict.reason),
+        contradiction=mask(verdict.contradiction),
+    )
 
 
 def _failure(arguments: argparse.Namespace) -> Any:
@@ -100,7 +116,7 @@ def _read(stream: BinaryIO) -> Iterator[bytes | None]:
         yield None
 
 
-def _lines(stream: BinaryIO) -> int:
+def _lines(stream: BinaryIO, *, secrets: bool = False) -> int:
     from nd7core.attribution import explain
     from nd7core.attribution.context import ContextError, from_object
     from nd7core.denial import as_fields
@@ -112,7 +128,8 @@ def _lines(stream: BinaryIO) -> int:
             data = _parsed(line)
             if isinstance(data, dict) and isinstance(data.get("id"), str | int):
                 answer["id"] = data["id"]
-            answer |= as_fields(explain(from_object(data)))
+            verdict = explain(from_object(data))
+            answer |= as_fields(verdict if secrets else unsecret(verdict))
         except ContextError as error:
             failed = 1
             answer |= {"error": f"line {number}: {error.message}"}

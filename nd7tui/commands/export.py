@@ -29,7 +29,7 @@ from nd7core.errors import Nd7Error
 from nd7core.history import log_stamps
 from nd7core.history_log import LogReading, read_log
 from nd7core.history_query import Query, QueryError, fits, parse
-from nd7core.mask import mask
+from nd7core.mask import fields as masked
 from nd7core.paths import places
 from nd7core.text import safe
 
@@ -42,6 +42,7 @@ COLUMNS = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("query", nargs="*", metavar="QUERY", help="what the denials must have")
+    parser.add_argument("--show-secrets", action="store_true", help="leave what looks like a secret as it is")
     parser.add_argument("--format", choices=("json", "csv", "md"), default="json", help="default: json")
     parser.add_argument(
         "--session",
@@ -66,8 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
         names = [find(place, arguments.session)]
     problems: list[str] = []
     readings = read(place.state, names, place.home, problems)
-    write = {"json": write_json, "csv": write_csv, "md": write_markdown}[arguments.format]
-    write(rows(readings, query))
+    secrets = arguments.show_secrets
+    found = rows(readings, query, secrets=secrets)
+    if arguments.format == "md":
+        write_markdown(found, secrets=secrets)
+    else:
+        {"json": write_json, "csv": write_csv}[arguments.format](found)
     for problem in problems:
         sys.stderr.write(f"nd7 export: {problem}\n")
     return 1 if problems else 0
@@ -82,22 +87,13 @@ def read(state: str, names: list[str], home: str, problems: list[str]) -> Iterat
         yield reading
 
 
-def rows(readings: Iterator[LogReading], query: Query) -> Iterator[dict[str, Any]]:
-    """The fields of each denial that fits, masked."""
+def rows(readings: Iterator[LogReading], query: Query, *, secrets: bool = False) -> Iterator[dict[str, Any]]:
+    """The fields of each denial that fits, masked but where the person wants the secrets."""
     for reading in readings:
         for row in reading.rows:
             if fits(query, row, reading.project):
-                fields = {"project": reading.project, **denial_fields(row)}
-                yield {key: masked(value) for key, value in fields.items()}
-
-
-def masked(value: Any) -> Any:
-    """A value with the secrets in its texts masked."""
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, list):
-        return [masked(item) for item in value]
-    return value
+                told = {"project": reading.project, **denial_fields(row)}
+                yield told if secrets else masked(told)
 
 
 def write_json(found: Iterator[dict[str, Any]]) -> None:
@@ -118,11 +114,11 @@ def write_csv(found: Iterator[dict[str, Any]]) -> None:
         writer.writerow([f"'{cell}" if cell.startswith(("=", "+", "-", "@")) else cell for cell in cells])
 
 
-def write_markdown(found: Iterator[dict[str, Any]]) -> None:
+def write_markdown(found: Iterator[dict[str, Any]], *, secrets: bool = False) -> None:
     """A report: what machine, then each denial with its command and line as code."""
     sys.stdout.write(
         f"# Denials\n\nnd7 {__version__}, {platform.system()} {platform.release()}, Python "
-        f"{platform.python_version()}. Secrets masked.\n"
+        f"{platform.python_version()}. {'Secrets NOT masked: for nobody else' if secrets else 'Secrets masked'}.\n"
     )
     count = 0
     for fields in found:

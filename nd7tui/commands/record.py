@@ -1,8 +1,9 @@
 """The hook: record one payload of an agent's on stdin in the audit log.
 
-Agents call it; `nd7 run` sees to that.  By hand, outside a session, it appends to the log that the payload names:
+examples:
+  nd7 record < payload.json && nd7 verify SESSION-ID    by hand, outside a session: into the log that it names
 
-  nd7 record < payload.json && nd7 verify SESSION-ID
+Agents call it; `nd7 run` sees to that.
 
 The exit status is 0 whatever happens, because a hook that fails may stop the agent; an error is a line on stderr.
 """

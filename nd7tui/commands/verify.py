@@ -17,6 +17,7 @@ import difflib
 import json
 import os
 import sys
+from collections.abc import Iterable
 
 from nd7core import sessions
 from nd7core.audit.log import AuditError, check_session_id, log_directory
@@ -69,9 +70,15 @@ def find(where: Places, wanted: str) -> str:
         raise AuditError(
             f"{len(matches)} {how} {safe(wanted, 60)}", hint="one of: " + ", ".join(map(safe, matches[:5]))
         )
-    near = difflib.get_close_matches(wanted, known, 3, 0.4)
-    hint = "near it: " + ", ".join(map(safe, near)) if near else "`nd7 sessions` lists them"
-    raise AuditError(f"no audit log of a session {wanted}", hint=hint)
+    names = [session.record.name for session in sessions.live(where) if session.record is not None]
+    raise AuditError(f"no audit log of a session {wanted}", hint=near(wanted, [*names, *known]))
+
+
+def near(wanted: str, known: Iterable[str]) -> str:
+    """The next step where no session is called so: what is called nearly so, and what lists them all."""
+    close = difflib.get_close_matches(wanted, dict.fromkeys(filter(None, known)), 3, 0.4)
+    lists = "`nd7 sessions` lists them"
+    return f"near it: {', '.join(safe(name, 60) for name in close)}; {lists}" if close else lists
 
 
 def _of_live(where: Places, wanted: str) -> list[str]:

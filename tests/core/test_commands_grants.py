@@ -110,8 +110,8 @@ def test_a_program_that_is_no_agent_is_told_what_a_grant_does_for_it(places: Pla
     pip = f"{places.home}/.cache/pip"
     code, out, _ = nd7("allow", "~/.cache/pip")
     assert code == 0
-    assert "nd7 knows no agent bash: what it runs keeps the rules it started with." in out
-    assert f"`nd7 allow --session {session} --project {pip}` is for its next start: nd7 run /bin/bash" in out
+    keeps = "bash is no agent that nd7 knows: it keeps the rules it started with."
+    assert f"{keeps} For its next start: nd7 allow --session {session} --project {pip}\n" in out
     code, out, _ = nd7("allow", "~/.cache/pip", "--project")
     assert code == 0
     assert "; the next start has it: nd7 run /bin/bash" in out

@@ -71,6 +71,13 @@ def test_no_secret_and_no_escape_gets_out(state: Path, capsys: pytest.CaptureFix
     assert "\x1b" not in out
 
 
+@pytest.mark.parametrize("form", ["json", "csv", "md"])
+def test_a_flag_leaves_the_secrets_but_no_escape(state: Path, capsys: pytest.CaptureFixture[str], form: str) -> None:
+    _, out, _ = run(capsys, "--format", form, "--show-secrets")
+    assert SECRET in out
+    assert "\x1b" not in out
+
+
 @pytest.mark.parametrize(("query", "count"), [("source:model", 0), ("x", 1), ("session:77", 1), ("project:app", 2)])
 def test_queries(state: Path, capsys: pytest.CaptureFixture[str], query: str, count: int) -> None:
     assert len(json.loads(run(capsys, query)[1])) == count

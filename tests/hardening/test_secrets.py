@@ -101,7 +101,23 @@ def test_the_past(seen: World) -> None:
     assert "[masked]" in shown
 
 
-def test_json_for_programs_says_what_there_is(seen: World) -> None:
-    """`nd7 denials --json` is the owner's own data for their own programs, not an export."""
-    rows = [json.loads(line) for line in seen.run(["nd7", "denials", "--json"]).out.splitlines()]
-    assert any(SECRETS["github"] in row["command"] for row in rows)
+@pytest.mark.parametrize("words", [["denials", "--json"], ["export"], ["export", "--format", "csv"]])
+def test_a_flag_shows_them(seen: World, words: list[str]) -> None:
+    masked = seen.run(["nd7", *words])
+    assert leaks(masked.out) == [] and "[masked]" in masked.out
+    shown = seen.run(["nd7", *words, "--show-secrets"])
+    assert {"github", "header", "env", "url"} <= set(leaks(shown.out))
+    if words == ["denials", "--json"]:
+        rows = [json.loads(line) for line in shown.out.splitlines()]
+        assert any(SECRETS["github"] in row["command"] for row in rows)
+    assert "NOT masked" in seen.run(["nd7", "export", "--format", "md", "--show-secrets"]).out
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_explaining(seen: World, words: list[str]) -> None:
+    seen.write("failure", f"cannot open '/srv/x' with token={SECRETS['github']}: Permission denied\n")
+    for secrets in ([], ["--show-secrets"]):
+        script = f"nd7 explain --command 'deploy /srv/x' --exit 1 {' '.join(words + secrets)} < failure"
+        done = seen.run(["bash", "-c", script])
+        assert done.code == 0 and "/srv/x" in done.out, done
+        assert leaks(done.out) == (["github"] if secrets else []), done

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import tui_rows
 from textual.pilot import Pilot
@@ -13,6 +15,7 @@ from nd7tui.app import Dashboard
 from nd7tui.ingest import Ingest
 from nd7tui.messages import Peeked
 from nd7tui.model import Batch, Row, SessionRow
+from nd7tui.notices import Notices, Wanted
 from nd7tui.screens.dashboard import Main
 from nd7tui.screens.help import Help
 from nd7tui.screens.moment import Moment
@@ -178,3 +181,26 @@ def test_a_sessions_screen_seen_from_here(first: int) -> None:
     assert leaks("\n".join(shown)) == []
     assert len(shown) == len(lines)
     assert shown[0].strip() == "$ cat key"
+
+
+def test_notices_tell_no_secret(here: Places) -> None:
+    """A notice is an argument of the person's command, which every user of the machine can read."""
+    notices = Notices(Wanted(), lambda: None, {})
+    session = replace(tui_rows.sessions()[0], activity="waiting", waits_for="permission")
+    row = record(here, TWO[1]).rows[-1]
+    row = replace(row, verdict=replace(row.verdict, target=""))
+    told = notices.look([session], [row], lambda _: session, 1)
+    assert [notice.kind for notice in told] == ["waiting", "denied"]
+    assert leaks("".join(notice.text for notice in told)) == []
+
+
+@pytest.mark.parametrize("kind", ["Notification", "PermissionRequest", "StopFailure"])
+def test_what_a_session_waits_for_is_told_without_secrets(here: Places, kind: str) -> None:
+    for length in range(30, 80, 3):
+        log = Log(log_directory(here.state, f"{kind}-{length}".lower()))
+        text = "x" * length + f" {TOKEN} is what I need"
+        raw = {"message": text, "tool_name": "Bash", "tool_input": {"command": text}, "error": text}
+        log.append("hook", {"hook_event_name": kind, "raw": raw, "text": text}, source="intent:claude")
+    sessions = Ingest(here, lambda: None).once().sessions
+    assert sessions is not None and len(sessions) == 17
+    assert leaks("".join(session.waits_for for session in sessions)) == []
