@@ -7,8 +7,8 @@ from typing import Any
 
 from nd7core.events import Note, ToolEvent
 
-KINDS = {"denial": "effect:landlock-audit", "attempt": "effect:nd7-broker"}
-"""Frame kinds and the one source that each may come from: nothing confined can write either."""
+KINDS = {"denial": ("effect:landlock-audit", "effect:seccomp-audit"), "attempt": ("effect:nd7-broker",)}
+"""Frame kinds and the sources that each may come from: nothing confined can write any."""
 
 MOST = 10_000
 
@@ -39,7 +39,7 @@ class Refusals:
 
     def feed(self, note: Note) -> bool:
         """Take a note; whether it was a record of a refusal."""
-        if KINDS.get(note.kind) != note.source:
+        if note.source not in KINDS.get(note.kind, ()):
             return False
         call = note.body.get("tool_use_id")
         if found := entries(note.body):

@@ -50,6 +50,7 @@ class Plan:
         open_files: RLIMIT_NOFILE as the person had it; the zygote's own is raised, for the connections that it holds.
         offer, taken: pipes for `confinement.offer`, to and from the supervisor.
         marker: what PreToolUse frames call an agent's own command: the end of AI_AGENT in its environment.
+        records: have the kernel record the system calls that the filter refuses.
         ignored: signals that `nd7 run` was started with ignored (nohup, a script's `&`), and so is the agent.
     """
 
@@ -66,6 +67,7 @@ class Plan:
     open_files: tuple[int, int] = (1024, 1 << 20)
     marker: bytes = b"_agent"
     ignored: frozenset[int] = frozenset()
+    records: bool = False
 
 
 @dataclass(slots=True)

@@ -2,7 +2,9 @@
 
 A Landlock record names the domain that denied, and once for each domain the process that entered it: the zygote's child
 that became a command, or the agent.  So a record is tied to its command by what the kernel says, not by a name.  An
-attempt that the broker refused is tied by the caller's ancestors, while it still waits for the answer.
+attempt that the broker refused is tied by the caller's ancestors, while it still waits for the answer.  A record of a
+system call that the filter refused names the process alone, which may have ended by then: what cannot be tied is told
+as that.
 
 What the kernel's records cannot show: with namespaces most writes outside meet a read-only mount first (EROFS), of
 which there is no record; and what the broker decides itself (connections, datagrams) never reaches Landlock.
@@ -11,15 +13,16 @@ which there is no record; and what the broker decides itself (connections, datag
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nd7exec import processes
 from nd7exec.linux import confinement
-from nd7exec.linux.kernel_audit import KernelAudit, KernelDenial, why_not
+from nd7exec.linux.kernel_audit import CallRefusal, KernelAudit, KernelDenial, why_not
 from nd7exec.loop import Loop, Timer
 
 MOST_ENDED = 512
@@ -67,8 +70,13 @@ def operation(blockers: tuple[str, ...]) -> str:
     return "write" if any(blocker.startswith("fs.") for blocker in blockers) else "other"
 
 
-def body_of(denial: KernelDenial, tied_by: str) -> dict[str, Any]:
+def body_of(denial: KernelDenial | CallRefusal, tied_by: str) -> dict[str, Any]:
     """A `denial` frame's body; the scribe adds the agent's call."""
+    if isinstance(denial, CallRefusal):
+        told = "refused" if denial.action == "refused" else "killed for"
+        text = f"the session's filter {told} a system call of {denial.comm or 'a process'}: {denial.call}"
+        of = {"call": denial.call, "action": denial.action, "pid": denial.pid, "comm": denial.comm, "exe": denial.exe}
+        return {"text": text, "operation": "other", **of, "tied_by": tied_by, "recorded": denial.ts}
     what = operation(denial.blockers)
     where = f"in {denial.path}" if denial.within else denial.path or denial.target
     body: dict[str, Any] = {
@@ -105,9 +113,13 @@ class Ledger:
     _then: float = 0.0
     _more: int = 0
 
-    def add(self, denial: KernelDenial, tied_by: str, text: bytes, now: float) -> None:
+    def add(self, denial: KernelDenial | CallRefusal, tied_by: str, text: bytes, now: float) -> None:
         """Take one; `now` is of the monotonic clock."""
-        same = (denial.domain, denial.blockers, denial.path, denial.target, denial.comm)
+        same: tuple[object, ...]
+        if isinstance(denial, CallRefusal):
+            same = (denial.owner, denial.call, denial.comm)
+        else:
+            same = (denial.domain, denial.blockers, denial.path, denial.target, denial.comm)
         if known := self._folded.get(same):
             known.count += 1
             return
@@ -141,20 +153,26 @@ class Observed:
     Args:
         zygote: its pid; commands and the agent are its children.
         tell: writes a frame: source, kind, body, and the command's text, "" where it is not a command's.
+        calls: the session's filter has the kernel record the system calls that it refuses.
 
     Attributes:
+        what: which of the kernel's records are read.
         agents: the agent's process.
         canaries: processes of nd7's own probes.
     """
 
-    def __init__(self, loop: Loop, zygote: int, tell: Tell) -> None:
+    def __init__(self, loop: Loop, zygote: int, tell: Tell, *, calls: bool = False) -> None:
         self.agents: set[int] = set()
         self.canaries: set[int] = set()
         self._loop, self._zygote, self._tell = loop, zygote, tell
         self._commands: dict[int, Command] = {}
         self._ended: OrderedDict[int, Command] = OrderedDict()
-        self._waiting: list[tuple[float, KernelDenial]] = []
+        self._waiting: list[tuple[float, KernelDenial | CallRefusal]] = []
+        self._calls, self._gone = calls, 0
         self._ledger = Ledger(lambda body, text: tell("effect:landlock-audit", "denial", body, text))
+        self._refusals = Ledger(lambda body, text: tell("effect:seccomp-audit", "denial", body, text))
+        also = " and the filter's refusals" if calls else ""
+        self.what = f"Landlock's denials{also} are read from the kernel's audit"
         self._kernel: KernelAudit | None = None
         self._lost = 0
         self._timer: Timer | None = None
@@ -221,7 +239,8 @@ class Observed:
         """What has come.  How many denials, of whatever Landlock domain on this machine."""
         if self._kernel is None:
             return 0
-        found = self._kernel.read()
+        read = self._kernel.read()
+        found = [known for denial in read if (known := self._of_the_session(denial))]
         until = time.monotonic() + WAIT_SECONDS
         self._waiting += [(until, denial) for denial in found[: max(0, MOST_WAITING - len(self._waiting))]]
         if self._kernel.lost > self._lost:
@@ -229,28 +248,58 @@ class Observed:
             self._tell(
                 "effect:landlock-audit", "gap", {"text": "the kernel's records came too fast: some are lost"}, b""
             )
-        return len(found)
+        return len(read)
+
+    def _of_the_session(self, denial: KernelDenial | CallRefusal) -> KernelDenial | CallRefusal | None:
+        """A denial, if it can be the session's: a refused call's process is looked up at once, before it ends."""
+        if not isinstance(denial, CallRefusal):
+            return denial
+        if not self._calls:
+            return None
+        owner = processes.reached_through(denial.pid, self._zygote)
+        if owner is None:
+            self._gone += denial.uid == os.getuid() and processes.stat_of(denial.pid) is None
+            return None
+        return replace(denial, owner=owner)
+
+    def _flush(self, now: float) -> None:
+        self._ledger.flush(now)
+        self._refusals.flush(now)
+        gone, self._gone = self._gone, 0
+        if gone:
+            text = (
+                "system calls that a filter refused to processes which had ended before it was seen whose they were: "
+                "this session's, or another program's"
+            )
+            self._tell("effect:seccomp-audit", "untied", {"text": text, "count": gone}, b"")
 
     def _settle(self, *, last: bool = False) -> None:
         now = time.monotonic()
         waiting, self._waiting = self._waiting, []
         for until, denial in waiting:
-            if not self._tied(denial, now) and until > now and not last:
+            if self._tied(denial, now):
+                continue
+            if until > now and not last:
                 self._waiting.append((until, denial))
+            elif isinstance(denial, CallRefusal):  # what has left its command, a daemon, is the session's still
+                self._refusals.add(denial, "session", b"", now)
         if last:
-            self._ledger.flush(now)
+            self._flush(now)
         elif self._timer is None:
             self._timer = self._loop.later(FOLD_SECONDS, self._later)
 
     def _later(self) -> None:
         self._timer = None
-        self._ledger.flush(time.monotonic())
+        self._flush(time.monotonic())
         if self._waiting:
             self._settle()
 
-    def _tied(self, denial: KernelDenial, now: float) -> bool:
+    def _tied(self, denial: KernelDenial | CallRefusal, now: float) -> bool:
         """Take a denial that is the session's; False where it is not (yet) known to be."""
-        owner, by = denial.creator, "domain"
+        if isinstance(denial, CallRefusal):
+            owner, by, ledger = denial.owner, "process", self._refusals
+        else:
+            owner, by, ledger = denial.creator, "domain", self._ledger
         if owner == self._zygote:  # the layer that all share: only the process itself tells whose it is
             owner, by = processes.reached_through(denial.pid, self._zygote) or 0, "process"
         command = self._command(owner)
@@ -258,5 +307,5 @@ class Observed:
             return True
         if command is None and owner not in self.agents:
             return False
-        self._ledger.add(denial, by, command.text if command else b"", now)
+        ledger.add(denial, by, command.text if command else b"", now)
         return True

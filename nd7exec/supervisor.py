@@ -167,6 +167,7 @@ class Supervisor:
                 umask=staff.umask(),
                 open_files=limit,
                 ignored=ignored,
+                records=self.session.kernel_records,
             )
 
         household = staff.Household(plan, self.sweep, HANDLED)
@@ -204,9 +205,9 @@ class Supervisor:
         self.proofs = Proofs(
             self.loop, self.session, self.broker, self.ask_zygote, self.log.note, self.log.update, self.say
         )
-        self.observed = Observed(self.loop, self.zygote, self.log.observe)
+        self.observed = Observed(self.loop, self.zygote, self.log.observe, calls=self.session.kernel_records)
         if not self.observed.listen():
-            held.enforced["kernel records"] = "Landlock's denials are read from the kernel's audit"
+            held.enforced["kernel records"] = self.observed.what
         self.log.update({"enforced": held.enforced})
         self.say(headline(self.session.record, held))
         for note in self.session.notes:

@@ -75,7 +75,7 @@ class Zygote:
             os.dup2(null, fd)
         os.close(null)
         try:
-            entered = confinement.enter_session(self.plan.floor, bool(self.plan.terminal))
+            entered = confinement.enter_session(self.plan.floor, bool(self.plan.terminal), records=self.plan.records)
         except confinement.ConfinementError as error:
             confinement.offer_error(error, self.plan.offer)
             raise SystemExit(1) from None

@@ -18,6 +18,10 @@ Frames that are nd7's own, beside those of the hooks:
     canary       nd7:canary        a probe ran inside and met the policy, or not
     grant        nd7:grants        `action`, `path`, `scope`, `origin`, `revision`
     attempt      effect:nd7-broker what the broker refused by itself
+    denial       effect:landlock-audit, effect:seccomp-audit
+                                   what the kernel recorded as refused: an access, or a system call by its name
+    untied       effect:seccomp-audit
+                                   `count` refused calls of processes that ended before it was seen whose they were
 
 Behind each body of a supervised session stand `nd7_session`, the pid of `nd7 run`, and `policy_revision`; in the
 session's own log, where a frame is of an older conversation, `agent_session` before them.

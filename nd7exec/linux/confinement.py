@@ -115,7 +115,12 @@ def _missing_of(abi: int) -> str:
 
 
 def enter_session(
-    rules: LinuxRules, terminal_master: bool, *, use_namespaces: bool = True, abi: int | None = None
+    rules: LinuxRules,
+    terminal_master: bool,
+    *,
+    records: bool = False,
+    use_namespaces: bool = True,
+    abi: int | None = None,
 ) -> Entered:
     """Put this process, and all that it will fork, into a session.  Once, single-threaded, in the zygote.
 
@@ -127,6 +132,7 @@ def enter_session(
     Args:
         rules: for the mounts; later changed by `widen`.
         terminal_master: make a terminal inside, for the agent.
+        records: have the kernel make audit records of the system calls that the filter refuses.
         use_namespaces: False leaves them out as if the machine had none (tests).
         abi: use at most this Landlock version (tests).
 
@@ -144,7 +150,8 @@ def enter_session(
         os.setsid()
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     try:
-        return _enter(rules, terminal_master, namespaces.usable() if use_namespaces else "not asked for", version)
+        why_not = namespaces.usable() if use_namespaces else "not asked for"
+        return _enter(rules, terminal_master, why_not, version, records)
     except OSError as error:
         raise ConfinementError(f"cannot enter the session: {_step(error)}{error.strerror or error}") from error
 
@@ -163,7 +170,7 @@ def _narrated(step: str) -> Any:
         raise
 
 
-def _enter(rules: LinuxRules, terminal_master: bool, why_not: str, version: int) -> Entered:
+def _enter(rules: LinuxRules, terminal_master: bool, why_not: str, version: int, records: bool) -> Entered:
     enforced, missing = {"landlock": f"version {version}"}, []
     closed, proc = False, -1
     namespaced = not why_not
@@ -210,6 +217,8 @@ def _enter(rules: LinuxRules, terminal_master: bool, why_not: str, version: int)
     )
     try:
         listener = bpf.install(seccomp.program(around))
+        if records:
+            bpf.install_logged(seccomp.refusals(around))
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise ConfinementError(

@@ -1,8 +1,9 @@
-"""What the kernel itself recorded: Landlock's denials, from the audit's netlink group.
+"""What the kernel itself recorded: Landlock's denials and seccomp's refusals, from the audit's netlink group.
 
 Records 1423 (an access that was denied) and 1424 (its domain, told with the first denial) since Linux 6.15; format:
-Documentation/admin-guide/LSM/landlock.rst, and measured on 6.18.  Nothing is taken away from a daemon, which has a
-channel of its own.
+Documentation/admin-guide/LSM/landlock.rst, and measured on 6.18.  Record 1326, of a system call that a filter refused
+which was installed with SECCOMP_FILTER_FLAG_LOG, names nothing but the process and the call, neither arguments nor
+parent (measured on 6.18).  Nothing is taken away from a daemon, which has a channel of its own.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Final
 
-from nd7exec.linux import audit
+from nd7exec.linux import audit, syscalls
+from nd7exec.linux.bpf import ARCHITECTURE
 
-_SYSCALL, _ACCESS, _DOMAIN, _END = 1300, 1423, 1424, 1320
+_SYSCALL, _ACCESS, _DOMAIN, _END, _SECCOMP = 1300, 1423, 1424, 1320, 1326
+# The actions of a filter that are refusals; SECCOMP_RET_USER_NOTIF and _LOG are recorded as well.
+_ACTIONS: Final = {0x00050000: "refused", 0x00000000: "killed", 0x80000000: "killed"}
 _GROUP_READLOG: Final = 1
 _RECEIVE: Final = 8 << 20
 _AT_ONCE: Final = 256
@@ -59,6 +63,28 @@ class KernelDenial:
     target: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class CallRefusal:
+    """One system call that a seccomp filter refused, as the kernel tells it.
+
+    Attributes:
+        ts: nanoseconds since the epoch (the kernel's milliseconds).
+        pid, uid, comm, exe: the process's number, user, name (its own choice) and program.
+        call: the system call's name, or its number where the tables do not know it.
+        action: refused, or killed for it.
+        owner: the zygote's child that the process descends from; 0 where that has not been looked up.
+    """
+
+    ts: int
+    pid: int
+    uid: int
+    comm: str
+    exe: str
+    call: str
+    action: str
+    owner: int = 0
+
+
 class Records:
     """Puts records together to denials.  Sans-IO: feed it what arrives, in its order."""
 
@@ -66,9 +92,11 @@ class Records:
         self._creators: OrderedDict[str, int] = OrderedDict()
         self._open: OrderedDict[int, list[KernelDenial]] = OrderedDict()
 
-    def feed(self, kind: int, text: bytes) -> list[KernelDenial]:
+    def feed(self, kind: int, text: bytes) -> list[KernelDenial | CallRefusal]:
         """One record.  Returns the denials that are complete by it; what has another form is passed over."""
         stamp = _STAMP.match(text)
+        if stamp is not None and kind == _SECCOMP:
+            return _call(_time(stamp), dict(_FIELD.findall(text[stamp.end() :])))
         if stamp is None or kind not in (_ACCESS, _DOMAIN, _SYSCALL, _END):
             return []
         serial = int(stamp[3])
@@ -80,8 +108,7 @@ class Records:
         elif kind == _DOMAIN:
             self._domain(fields)
         elif kind == _ACCESS and len(self._open) < _MOST_OPEN:
-            ts = (int(stamp[1]) * 1000 + int(stamp[2])) * 1_000_000
-            self._open.setdefault(serial, []).append(_access(ts, fields))
+            self._open.setdefault(serial, []).append(_access(_time(stamp), fields))
         elif kind == _SYSCALL and serial in self._open:
             self._open[serial] = [
                 replace(
@@ -103,6 +130,25 @@ class Records:
                 self._creators.popitem(last=False)
 
 
+def _time(stamp: re.Match[bytes]) -> int:
+    return (int(stamp[1]) * 1000 + int(stamp[2])) * 1_000_000
+
+
+def _call(ts: int, fields: dict[bytes, bytes]) -> list[KernelDenial | CallRefusal]:
+    action = _ACTIONS.get(_number(fields, b"code", 16))
+    if action is None:
+        return []
+    architecture, number = _number(fields, b"arch", 16), _number(fields, b"syscall")
+    machine = next((name for name, value in ARCHITECTURE.items() if value == architecture), "")
+    known = syscalls.NUMBERS.get(machine, {})
+    call = next((name for name, value in known.items() if value == number), f"system call {number}")
+    if not machine:
+        call = f"system call {number} of architecture {architecture:x}"  # as a 32-bit program makes them
+    pid, uid = _number(fields, b"pid"), _number(fields, b"uid")
+    comm, exe = _string(fields.get(b"comm", b"")), _string(fields.get(b"exe", b""))
+    return [CallRefusal(ts, pid, uid, comm, exe, call, action)]
+
+
 def _access(ts: int, fields: dict[bytes, bytes]) -> KernelDenial:
     blockers = tuple(part.decode("ascii", "replace") for part in fields.get(b"blockers", b"").split(b",") if part)
     target = str(_number(fields, b"opid")) if b"opid" in fields else ""
@@ -121,9 +167,9 @@ def _access(ts: int, fields: dict[bytes, bytes]) -> KernelDenial:
     )
 
 
-def _number(fields: dict[bytes, bytes], name: bytes) -> int:
+def _number(fields: dict[bytes, bytes], name: bytes, base: int = 10) -> int:
     try:
-        return int(fields.get(name, b"0"))
+        return int(fields.get(name, b"0"), base)
     except ValueError:
         return 0
 
@@ -177,9 +223,9 @@ class KernelAudit:
         """A descriptor that is readable when records have come."""
         return self._socket.fileno()
 
-    def read(self) -> list[KernelDenial]:
+    def read(self) -> list[KernelDenial | CallRefusal]:
         """The denials that are complete, from what has come; a bounded amount of it.  Raises OSError."""
-        found = []
+        found: list[KernelDenial | CallRefusal] = []
         for _ in range(_AT_ONCE):
             try:
                 data = self._socket.recv(1 << 16)

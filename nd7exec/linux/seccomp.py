@@ -322,6 +322,16 @@ def _rules(around: Surroundings) -> dict[str, Block]:
     return rules
 
 
+def refusals(around: Surroundings) -> Block:
+    """The same filter's refusals alone, for a filter that is installed behind it so that the kernel records them.
+
+    Of two filters' same answers the one installed last counts, with its flags.  What the notifier decides is recorded
+    by it, and what does not exist (ENOSYS) is no refusal: programs ask for new calls to see whether they are there.
+    """
+    passed = {_NOTIFY[0], _ENOSYS[0]}
+    return [_ALLOW[0] if instruction in passed else instruction for instruction in program(around)]
+
+
 def program(around: Surroundings) -> Block:
     """The whole filter for a machine and its surroundings."""
     numbers = syscalls.NUMBERS[around.machine]

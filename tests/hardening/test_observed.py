@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,11 +24,11 @@ from hardship import HOOK, X, frames, nothing_left, payload
 from world import Done, World
 
 from nd7core.errors import Nd7Error
-from nd7exec.linux import audit, kernel_audit, landlock
-from nd7exec.linux.kernel_audit import KernelDenial, Records
+from nd7exec.linux import audit, kernel_audit, landlock, syscalls
+from nd7exec.linux.kernel_audit import CallRefusal, KernelDenial, Records
 from nd7exec.observed import BURST, Ledger, operation
 
-ACCESS, DOMAIN, SYSCALL, END = 1423, 1424, 1300, 1320
+ACCESS, DOMAIN, SYSCALL, END, SECCOMP = 1423, 1424, 1300, 1320, 1326
 AT = b"audit(1795960887.426:142): "
 RECORDS = [
     (ACCESS, AT + b'domain=17a5a7804 blockers=fs.make_reg path="/home/dev" dev="tmpfs" ino=2'),
@@ -47,7 +48,8 @@ RECORDS = [
 
 def test_records_become_denials() -> None:
     records = Records()
-    first, second, third, fourth = [denial for kind, text in RECORDS for denial in records.feed(kind, text)]
+    found = [denial for kind, text in RECORDS for denial in records.feed(kind, text)]
+    first, second, third, fourth = [denial for denial in found if isinstance(denial, KernelDenial)]
     assert (first.creator, first.pid, first.comm, first.exe, first.error) == (
         10779,
         10780,
@@ -61,6 +63,27 @@ def test_records_become_denials() -> None:
     assert (fourth.target, operation(fourth.blockers)) == ("1", "signal")
 
 
+@pytest.mark.parametrize(
+    ("arch", "number", "code", "call", "action"),
+    [
+        ("c000003e", 165, "0x50000", "mount", "refused"),
+        ("c00000b7", 40, "0x50001", "", ""),
+        ("c00000b7", 40, "0x50000", "mount", "refused"),
+        ("c000003e", 9999, "0x50000", "system call 9999", "refused"),
+        ("40000003", 11, "0x80000000", "system call 11 of architecture 40000003", "killed"),
+        ("c000003e", 42, "0x7fc00000", "", ""),
+        ("c000003e", 42, "0x7ffc0000", "", ""),
+    ],
+)
+def test_a_refused_call_is_told_by_its_name(arch: str, number: int, code: str, call: str, action: str) -> None:
+    text = (
+        b'audit(1795968239.694:19): auid=4294967295 uid=20 gid=0 ses=4294967295 pid=1383 comm=6D7620 exe="/bin/mount" '
+        + f"sig=0 arch={arch} syscall={number} compat=0 ip=0x7f762579ce5a code={code}".encode()
+    )
+    wanted = CallRefusal(1795968239_694_000_000, 1383, 20, "mv ", "/bin/mount", call, action)
+    assert Records().feed(SECCOMP, text) == ([wanted] if call else [])
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_damaged_records_never_raise(seed: int) -> None:
     import random
@@ -72,7 +95,9 @@ def test_damaged_records_never_raise(seed: int) -> None:
         data = bytearray(text)
         for _ in range(chance.randrange(4)):
             data[chance.randrange(len(data))] = chance.randrange(256)
-        records.feed(chance.choice([kind, 1423, 1424, 1300, 1320, 7]), bytes(data[: chance.randrange(len(data) + 1)]))
+        records.feed(
+            chance.choice([kind, 1423, 1424, 1300, 1320, 1326, 7]), bytes(data[: chance.randrange(len(data) + 1)])
+        )
 
 
 def test_the_same_is_told_once_and_counted_and_a_flood_is_limited() -> None:
@@ -236,6 +261,53 @@ def test_audit_is_put_back_however_the_sessions_end(world: World, machine: bool,
     second.send_signal(number)
     second.wait(20)
     world.wait(lambda: audit.status().enabled == 0, what=audit.status)
+
+
+def test_the_filters_refusals_are_recorded_where_that_was_asked_for(world: World, machine: bool) -> None:
+    if not machine:
+        assert kernel_audit.why_not() != ""
+        return
+    number = {"x86_64": 250, "aarch64": 219}[syscalls.machine()]  # keyctl
+    code = (
+        f"import ctypes, time; [ctypes.CDLL(None).syscall({number}, 0, 0, 0, 0, 0) for _ in range(3)]; time.sleep(0.5)"
+    )
+    command = f'/usr/bin/python3 -c "{code}"'
+    start = payload("SessionStart", source="startup")
+    call = payload("PreToolUse", tool_name="Bash", tool_use_id="toolu_1", tool_input={"command": command})
+    for name, text in (("start", start), ("call", call), ("command", command), ("code", code)):
+        world.write(f"/root/project/{name}", text, owner=False)
+    script = (
+        f"H={ROOT_HOOK}; for f in start call; do $H < $f; done\n"
+        f"AI_AGENT=x_agent {ROOT_X} -c \"source /dev/null; eval '$(cat command)'\"\n"
+        'python3 -c "$(cat code)"; sleep 2'
+    )
+    world.write("/root/project/script", script, owner=False)
+
+    def refused(*words: str) -> list[dict[str, Any]]:
+        for log in world.listdir("/root/.local/state/nd7/sessions"):
+            shutil.rmtree(world.path(f"/root/.local/state/nd7/sessions/{log}"))
+        done = run_as_root(world, ["nd7", "run", *words, "bash", "script"])
+        assert done.code == 0, done
+        return [frame for frame in root_frames(world) if frame["source"] == "effect:seccomp-audit"]
+
+    users = audit.switch_on("/tmp/nd7-tests-audit.d")
+    try:
+        assert refused() == []  # audit is on, and this session's filter still asks for no records
+    finally:
+        os.close(users)
+        assert audit.let_go("/tmp/nd7-tests-audit.d")
+    frames_of = [frame for frame in refused("--kernel-records") if frame["kind"] == "denial"]
+    keyctl = [frame["body"] for frame in frames_of if frame["body"]["call"] == "keyctl"]
+    tied = [body for body in keyctl if body.get("tool_use_id")]
+    agents = [body for body in keyctl if not body.get("tool_use_id")]
+    for bodies in (tied, agents):
+        assert sum(body["count"] for body in bodies) == 3 and bodies[0]["comm"] == "python3", keyctl
+        assert {(body["tied_by"], body["action"]) for body in bodies} == {("process", "refused")}
+    assert tied[0]["tool_use_id"] == "toolu_1" and tied[0]["text"].endswith("of python3: keyctl")
+    assert "command" not in agents[0]
+    # What the canary is refused on purpose is not the session's.
+    assert not [frame for frame in frames_of if "nd7" in frame["body"]["comm"]], frames_of
+    assert run_as_root(world, ["nd7", "verify", "s-1"]).code == 0
 
 
 def test_what_the_broker_refuses_is_an_attempt_tied_to_the_call(world: World) -> None:
