@@ -21,8 +21,9 @@ Teller = Literal["hook", "display", "transcript"]
 MAX_SAID = 64 * 1024
 """Characters of one saying that are compared and, from a transcript, kept: attribution reads no more of it either."""
 # What is remembered, of all agents together: a hostile session may say things without end.
-_KEPT = 500
-_KEPT_CHARACTERS = 1 << 20
+_KEPT = 2000
+_RECENT = 64
+_RECENT_CHARACTERS = 1 << 18
 _MAX_AGENTS = 1000
 _TURNS = 8
 
@@ -40,7 +41,8 @@ class Words:
     """The latest sayings of any number of agents.  `who` is whatever tells one from another."""
 
     def __init__(self) -> None:
-        self._said: deque[_Saying] = deque()
+        self._told: dict[int, list[int]] = {}  # by a hash of who and text: when it was said
+        self._recent: deque[_Saying] = deque()  # for messages that are told in one and by their blocks
         self._size = 0
         self._turns: dict[str, deque[int]] = {}
 
@@ -57,17 +59,21 @@ class Words:
             ts: when it was said, or told right afterwards; nanoseconds since the epoch.
         """
         words = text.strip()[:MAX_SAID]
+        told = self._told.get(hash((who, words)), ())
+        if not words or any(self._one_turn(who, before, ts) for before in told):
+            return ""
         rest = words
-        for said in self._said if words else ():
-            if said.who != who or not self._one_turn(who, said.ts, ts):
+        for said in self._recent:
+            if said.who != who or (teller != "display" and said.teller != "display"):
                 continue
-            if said.text == words or (teller == "hook" and said.teller == "display" and said.text.endswith(words)):
+            if teller == "display":
+                if (without := _without(rest, said)) is not rest and self._one_turn(who, said.ts, ts):
+                    rest = without
+            elif teller == "hook" and said.text.endswith(words) and self._one_turn(who, said.ts, ts):
                 return ""
-            if teller == "transcript" and said.teller == "display" and said.rest.startswith(words):
+            elif teller == "transcript" and said.rest.startswith(words) and self._one_turn(who, said.ts, ts):
                 said.rest = said.rest[len(words) :].lstrip()
                 return ""
-            if teller == "display":
-                rest = _without(rest, said)
         if not rest:
             return ""
         self._keep(_Saying(who, words, ts, teller, rest))
@@ -96,10 +102,14 @@ class Words:
         return not any(first < began <= last for began in self._turns.get(who, ()))
 
     def _keep(self, saying: _Saying) -> None:
-        self._said.append(saying)
+        key = hash((saying.who, saying.text))
+        if key not in self._told and len(self._told) >= _KEPT:
+            self._told.pop(next(iter(self._told)))
+        self._told[key] = [*self._told.get(key, ())[1 - _TURNS :], saying.ts]
+        self._recent.append(saying)
         self._size += len(saying.text)
-        while len(self._said) > _KEPT or self._size > _KEPT_CHARACTERS:
-            self._size -= len(self._said.popleft().text)
+        while len(self._recent) > _RECENT or self._size > _RECENT_CHARACTERS:
+            self._size -= len(self._recent.popleft().text)
 
 
 def _without(rest: str, said: _Saying) -> str:

@@ -170,11 +170,11 @@ def test_a_subagents_words_are_its_own(session: Session) -> None:
 
 def test_what_waits_is_written_at_the_end(session: Session) -> None:
     session.hook("SessionStart", source="startup")
-    for number in range(450):
+    for number in range(700):
         session.says(f"{number}")
-    session.hook("Stop", stop_hook_active=False, last_assistant_message="449")
+    session.hook("Stop", stop_hook_active=False, last_assistant_message="699")
     session.recorder.close()
-    assert session.recorded() == [f"{number}" for number in range(449)]
+    assert session.recorded() == [f"{number}" for number in range(699)]
 
 
 def test_hostile_words_break_nothing(session: Session) -> None:

@@ -116,9 +116,12 @@ def test_what_is_remembered_is_bounded() -> None:
     for number in range(5000):
         assert words.new(f"a{number}", f"{number} " + "x" * 10_000, number, "transcript")
         words.turn(f"a{number}", number)
-    assert words._size <= 1 << 20
-    assert sum(len(saying.text) for saying in words._said) == words._size
-    assert len(words._turns) <= 1000
+    assert sum(len(saying.text) for saying in words._recent) == words._size <= 1 << 18
+    assert (len(words._told), len(words._turns)) == (2000, 1000)
+    for number in range(5000):
+        words.turn("a", number)
+        assert words.new("a", "the same", number, "hook")
+    assert max(map(len, words._told.values())) <= 8
 
 
 def test_wrong_types_are_no_words() -> None:
