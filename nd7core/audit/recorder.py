@@ -23,7 +23,7 @@ from nd7core.calls import text_of
 from nd7core.errors import Nd7Error
 from nd7core.hooks import SOURCE, HookError, HookFrame, frame_of
 from nd7core.transcript import TranscriptFinding
-from nd7core.words import Words
+from nd7core.words import MAX_SAID, Words
 
 # A confined process may name as many sessions as it likes; it does not get a log for each.
 MAX_SESSIONS = 256
@@ -347,7 +347,10 @@ class Recorder:
             when = min(finding.ts or now, now)  # a time to come would stand before all that is said later
             if not self._words.new(session_id + finding.agent_id, finding.text, when, "transcript"):
                 return []
-            return [self._append(place, "words", _where(finding) | {"text": finding.text}, "nd7:transcript", when)]
+            body = _where(finding) | {"text": finding.text}
+            if len(finding.text) >= MAX_SAID:
+                body["nd7_note"] = f"cut at {MAX_SAID} characters"
+            return [self._append(place, "words", body, "nd7:transcript", when)]
         if finding.kind == "skipped":
             return [self._gap(place, finding.text, "transcript", finding)]
         return []

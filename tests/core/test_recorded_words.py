@@ -191,6 +191,7 @@ def test_hostile_words_break_nothing(session: Session) -> None:
         session.follow()
     long, odd, *others = session.recorded()
     assert long == "x" * MAX_SAID
+    assert [f.body["nd7_note"] for f in session.frames() if "nd7_note" in f.body] == ["cut at 65536 characters"]
     assert odd == "NUL \0 and half \ufffd a pair"
     assert others == ["of a time to come", "of no time"]
     assert all(frame.ts <= session.clock for frame in session.frames())

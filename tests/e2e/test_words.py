@@ -92,11 +92,16 @@ def test_words_in_the_middle_of_a_turn_on_the_screen_are_rows_of_the_dashboard(w
     assert "idle" in dashboard.screen()
     agent.say(screen, "again")
     screen.wait_for("Nothing new.")
+    agent.say(screen, "/branch")
+    screen.wait_for("Branched conversation", timeout=60)
     agent.say(screen, "/compact")
     screen.wait_for("Compacted", timeout=60)
     agent.leave(screen)
     screen.wait_for("EXITED 0")
-    (session_id,) = world.listdir(f"{world.home}/.local/state/nd7/sessions")
+    session_ids = world.listdir(f"{world.home}/.local/state/nd7/sessions")
+    assert len(session_ids) == 2
+    # The branch begins with a copy of what was said before it.
+    (session_id,) = [session_id for session_id in session_ids if words(world, session_id)]
     check(world, session_id)
     dashboard.keys("q")
     dashboard.wait_for("EXITED 0")
