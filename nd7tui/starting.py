@@ -39,7 +39,8 @@ class Start:
     worktree: str = ""
 
     def words(self) -> list[str]:
-        """The arguments of `nd7`.  A prompt that begins with a dash stays a prompt."""
+        """The arguments of `nd7`.  A prompt stays one: behind a dash at its beginning, and behind claude's own options,
+        some of which (`--allowedTools`) take all the words that follow."""
         words = ["run", "--detach", "--project", self.project]
         if self.worktree:
             # With an equals sign, so that a name that is none is refused as one, and not read as an option.
@@ -47,11 +48,13 @@ class Start:
         if self.name:
             words += [f"--name={self.name}"] if self.name.startswith("-") else ["--name", self.name]
         try:
-            words += shlex.split(self.agent)
+            agent = shlex.split(self.agent)
         except ValueError:  # a quote that is still open, while one types
-            words.append(self.agent)
+            agent = [self.agent]
+        words += agent
         if self.prompt.strip():
-            words += ["--", self.prompt] if self.prompt.startswith("-") else [self.prompt]
+            options = agent[1:] and os.path.basename(agent[0]) == "claude"
+            words += ["--", self.prompt] if options or self.prompt.startswith("-") else [self.prompt]
         return words
 
     def command(self) -> str:

@@ -66,6 +66,10 @@ class Field(Input):
         """The screen that it stands on."""
         return cast("Launch", self.screen)
 
+    def why_no_move(self, forward: bool) -> str:
+        """Why an arrow changes nothing, or ""."""
+        return self.form.why_no_step(-1 if forward else 1) if self.id == "project" else ""
+
     def action_up(self) -> None:
         """An older project, or the field above."""
         self.form.step(1)
@@ -73,6 +77,16 @@ class Field(Input):
     def action_down(self) -> None:
         """A newer project, or the field below."""
         self.form.step(-1)
+
+    def action_page_up(self) -> None:
+        """The first field."""
+        self.form.action_field(FIELDS[0])
+
+    def action_page_down(self) -> None:
+        """The last field."""
+        self.form.action_field(FIELDS[-1])
+
+    action_top, action_bottom = action_page_up, action_page_down
 
 
 class Prompt(TextArea):
@@ -279,17 +293,23 @@ class Launch(Page):
         """A click on a label."""
         self.query_one(f"#{name}").focus()
 
+    def why_no_step(self, by: int) -> str:
+        """Why there is no older (1) or newer (-1) project, or ""."""
+        if not self._recent:
+            return "no session has been started yet, so there are no recent projects"
+        if by > 0:
+            return "this is the oldest project" if self._at == len(self._recent) - 1 else ""
+        return "this is what was typed" if self._at < 0 else ""
+
     def step(self, by: int) -> None:
         """Up and down: through the projects of before, or the fields."""
         if self.focused is None or self.focused.id != "project":
             (self.focus_previous if by > 0 else self.focus_next)()
             return
-        if not self._recent:
-            self.dash.say("no session has been started yet, so there are no recent projects", "dim")
+        if reason := self.why_no_step(by):
+            self.dash.say(reason, "warn")
             return
-        if self._at < 0:
-            self._typed = (self._of("project"), self._of("worktree"))
-        self.action_recent(min(max(self._at + by, -1), len(self._recent) - 1))
+        self.action_recent(self._at + by)
 
     def action_recent(self, at: int) -> None:
         """Take one of the projects of before; -1: what was typed."""
@@ -299,6 +319,7 @@ class Launch(Page):
         project, worktree = self._recent[at] if at >= 0 else self._typed
         self.query_one("#worktree", Input).value = worktree
         self._take(project, [])
+        self.query_one("#project").focus()
 
     def action_offer(self, at: int) -> None:
         """Take one of the folders that Tab has found."""

@@ -5,6 +5,8 @@ Launch, wait, attach, detach, denial, grant, proof, undo, restart wider, search:
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 import agent
@@ -129,3 +131,78 @@ def test_the_tour(world: World) -> None:
     # The dashboard has gone; the session has not.
     (pid,) = pids(world)
     assert world.alive(pid)
+
+
+WORKTREE = "/home/dev/project-worktrees/fix"
+PROMPT = "-- please 'commit'\n  \"it\" $(now)"
+
+
+def git(world: World, *words: str) -> str:
+    done = world.run(["git", "-c", "user.name=d", "-c", "user.email=d@e", "-c", "init.defaultBranch=main", *words])
+    assert done.code == 0, done.err
+    return done.out
+
+
+def fill(screen: Terminal, *steps: str) -> None:
+    """The form that `n` opens, from the field of the project on."""
+    screen.keys("n")
+    screen.wait_for("new session")
+    screen.keys(*steps)
+
+
+def test_a_start_in_a_worktree_that_outlives_its_dashboard_and_its_terminal(world: World) -> None:
+    agent.require()
+    agent.seed(world)
+    git(world, "init", "-q")
+    world.write("file", "one\n")
+    git(world, "add", "file")
+    git(world, "commit", "-q", "-m", "first")
+    commit = "echo two > file && git -c user.name=a -c user.email=a@b commit -qam second && echo three > "
+    script = world.play({"turns": [bash(f"{commit}{world.project}/file", "commit"), said("It is committed.")]})
+    screen = world.terminal(["nd7", "tui"], size=(80, 24), env=agent.environ(world))
+    screen.wait_for("0 live")
+
+    # What goes wrong stands in the form, and what was typed is still there.
+    first, second = PROMPT.split("\n")
+    # The dashes by themselves, one by one: tmux would read them as options.
+    fill(screen, "Tab", "main", "Tab", first[3:], "Home", "-", "-", "Space", "End", "Enter", second, "BTab", "Enter")
+    screen.wait_for(lambda text: "Not started" in text and "another NAME" in text, timeout=60)
+    assert not pids(world) and not world.exists("/home/dev/project-worktrees")
+    screen.keys("C-u", "fix", "BTab", "BTab")
+    screen.keys(" --allowedTools Bash", "Enter")
+    screen.wait_for("1 live", timeout=60)
+    (pid,) = pids(world)
+
+    # It works there, on the prompt exactly as it was typed.
+    world.wait(lambda: script.requests, timeout=60)
+    screen.keys("BTab", "Down", "Enter")
+    screen.wait_for("It is committed.", timeout=60)
+    assert PROMPT in str(script.requests[0]["messages"][-1]["content"][-1]["text"])
+    assert git(world, "log", "--format=%s", "fix") == "second\nfirst\n"
+    assert git(world, "log", "--format=%s") == "first\n" and git(world, "status", "--porcelain") == ""
+    assert world.read("file") == "one\n" and world.read(f"{WORKTREE}/file") == "two\n"
+    detach(screen)
+    screen.wait_for("project/fix")
+
+    # The dashboard is killed, then its terminal closed, then the one that was attached: the session lives.
+    dashboards = [process for process, line in world.processes().items() if line.endswith("nd7tui.cli tui")]
+    for process in dashboards:
+        os.kill(process, signal.SIGKILL)
+    screen.wait_for("EXITED 137")
+    screen.close()
+    attached = world.terminal(["nd7", "attach", "project/fix"], size=(80, 24), env=agent.environ(world))
+    attached.wait_for("It is committed.")
+    attached.close()
+    again = world.terminal(["nd7", "tui"], size=(80, 24), env=agent.environ(world))
+    again.wait_for("1 live")
+    assert pids(world) == [pid] and world.alive(pid)
+
+    # The form offers where one was, and that somebody works there is said before anything is begun.
+    fill(again, "Up", "Enter")
+    again.wait_for(lambda text: "Not started" in text and f"session {pid} works in" in text)
+    assert "\n   fix\n" in again.screen()
+    again.keys("Escape", "q")
+    again.wait_for("EXITED 0")
+    os.kill(pid, signal.SIGTERM)
+    world.wait(lambda: not pids(world))
+    assert world.read(f"{WORKTREE}/file") == "two\n"  # it holds work, so it stays

@@ -31,8 +31,9 @@ class Starting(Still):
         (Start("claude", "/p"), ["run", "--detach", "--project", "/p", "claude"]),
         (
             Start("claude --model 'a b'", "/p", "do it; $(x)", "n"),
-            ["run", "--detach", "--project", "/p", "--name", "n", "claude", "--model", "a b", "do it; $(x)"],
+            ["run", "--detach", "--project", "/p", "--name", "n", "claude", "--model", "a b", "--", "do it; $(x)"],
         ),
+        (Start("sh -x", "/p", "do it"), ["run", "--detach", "--project", "/p", "sh", "-x", "do it"]),
         (Start("claude", "/p", "-x"), ["run", "--detach", "--project", "/p", "claude", "--", "-x"]),
         (Start("claude 'open", "/p"), ["run", "--detach", "--project", "/p", "claude 'open"]),
         (
@@ -191,7 +192,14 @@ async def test_recent_projects_by_the_arrows_and_the_mouse() -> None:
         await pilot.press("up")
         assert project.value not in ("/h/api", typed) and worktree.value == ""
         await pilot.press("down", "down", "down")
-        assert (project.value, worktree.value) == (typed, "")
+        assert (project.value, worktree.value) == (typed, "") and "this is what was typed" in said(app)
+        for _ in range(9):
+            await pilot.press("up")
+        assert "this is the oldest project" in said(app)
+        await pilot.press("pageup")
+        assert app.screen.focused is box(app, "agent")
+        await pilot.press("pagedown", "down")
+        assert app.screen.focused is box(app, "agent")  # round the end
         await click(app, pilot, "/h/api (fix)")
         assert (project.value, worktree.value) == ("/h/api", "fix")
         assert "api-worktrees/fix, beside the project" in picture(app)
