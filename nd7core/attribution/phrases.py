@@ -10,34 +10,41 @@ import re
 
 # The system refused, in so many words.
 STRONG = re.compile(
-    r"\b(?:seems?|appears?) to be (?:restricted|blocked|denied|forbidden)\b|\b(?:access|permission|operation|read|"
-    r"write|writ\w+|connection|request|command|call|attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|"
-    r"gets)?\s*(?:denied|refused|blocked|rejected|prohibited|forbidden|not permitted|not allowed|disallowed)\b|"
-    r"\b(?:is|are) protected (?:in|by|from|here|against)\b|\b(?:is|are|was|were) closed (?:off\b|(?:for|in|"
-    r"to) (?:this|the) se)|\b(?:was|were|is|are|got|been|being|gets|getting|still|came back|"
-    r"comes back)\s+(?:\w+\s+){0,2}?(?:denied|refused|blocked|rejected|prohibited|forbidden|not permitted|"
-    r"not allowed|off[- ]limits|read-only|not writable|not reachable|unreachable|not accessible|inaccessible)\b|"
-    r"\b(?:sandbox|polic(?:y|ies)|kernel|session|environment|seatbelt|landlock|nd7|confinement|"
-    r"restrictions?)\b.{0,60}?\b(?:block\w*|den(?:y|ies|ied)|refus\w+|prevent\w*|forb(?:id|ids|ade|idden)|"
-    r"prohibit\w*|disallow\w*|reject\w*|doesn.t (?:allow|permit|let)|does not (?:allow|permit|let)|won.t (?:allow|"
-    r"let|permit)|would not (?:allow|let)|stopped|restrict\w*|not (?:allowed|permitted))\b|\b(?:block\w*|den(?:ied|"
-    r"ial)|refus\w+|prevent\w*|stopped|restrict\w*|not (?:allowed|permitted)|outside|"
-    r"reject\w*)\b.{0,40}?\b(?:sandbox\w*|polic(?:y|ies)|the kernel|this session|seatbelt|landlock|nd7|"
-    r"confinement)\b|\bpermission(?:s)? (?:denied|error|denial|problem|issue)|\bnot permitted\b|\bE(?:PERM|ACCES|"
-    r"ROFS)\b|\bPermissionError\b|\bread-only file ?system\b|\bdenied by\b|\b(?:no|lack\w*|without|don.t have|"
-    r"do not have|didn.t have|doesn.t have|insufficient)\s+(?:the\s+)?(?:necessary\s+)?(?:write |read |"
-    r"network )?(?:permissions?|access|rights?)\b|(?:\bnot|n.t) (?:reachable|accessible|available|writable|readable|"
-    r"allowed|permitted)\b.{0,30}\b(?:from|in|within|inside|under) (?:this|the|my) (?:session|sandbox|"
-    r"environment)\b|\b(?:couldn.t|could not|can.t|cannot|unable to)\b.{0,80}?\b(?:because|since|due to|as|"
+    r"\b(?:seems?|appears?) to be (?:restricted|blocked|denied|forbidden)\b|\b(?:access|permission|operation|"
+    r"read\w*|write|writ\w+|creat\w+|delet\w+|remov\w+|open\w*|sav\w+|copy\w*|mov\w+|renam\w+|connection|request|"
+    r"command|call|attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|gets)?\s*(?:denied|refused|blocked|"
+    r"rejected|prohibited|forbidden|not permitted|not allowed|disallowed)\b|\b(?:is|are) protected (?:in|by|from|"
+    r"here|against)\b|\b(?:is|are|was|were) closed (?:off\b|(?:for|in|to) (?:this|the) se)|(?:\b(?:was|were|is|are|"
+    r"got|been|being|gets|getting|still|came back|comes back)|\b(?:that|it)['’]s)\s+(?:\w+\s+){0,2}?(?:denied|"
+    r"refused|blocked|rejected|prohibited|forbidden|not permitted|not allowed|off[- ]limits|read-only|not writable|"
+    r"not reachable|unreachable|not accessible|inaccessible)\b|\b(?:sandbox|polic(?:y|ies)|kernel|session|"
+    r"environment|seatbelt|landlock|nd7|confinement|restrictions?|OS|operating system|"
+    r"macOS)\b.{0,60}?\b(?:block\w*|den(?:y|ies|ied)|refus\w+|prevent\w*|forb(?:id|ids|ade|idden)|prohibit\w*|"
+    r"disallow\w*|reject\w*|doesn.t (?:allow|permit|let)|does not (?:allow|permit|let)|won.t (?:allow|let|permit)|"
+    r"would not (?:allow|let)|stopped|restrict\w*|(?:not|n.t) (?:allowed|permitted)|sa(?:id|ys) no|ke(?:ep|eps|"
+    r"pt) .{1,60} from|only grants?)\b|\b(?:block\w*|den(?:ied|ial)|refus\w+|prevent\w*|stopped|restrict\w*|"
+    r"not (?:allowed|permitted)|outside|reject\w*|(?:not|isn.t|aren.t|wasn.t) allowed)\b.{0,40}?\b(?:sandbox\w*|"
+    r"polic(?:y|ies)|the kernel|this session|seatbelt|landlock|nd7|confinement)\b|\bpermission(?:s)? (?:denied|"
+    r"error|denial|problem|issue)|\bnot permitted\b|\bE(?:PERM|ACCES|ROFS)\b|\bPermissionError\b|"
+    r"\bread-only file ?system\b|\bdenied by\b|\b(?:no|lack\w*|without|don.t have|do not have|didn.t have|"
+    r"doesn.t have|insufficient)\s+(?:the\s+)?(?:necessary\s+)?(?:write |read |network )?(?:permissions?|access|"
+    r"rights?)\b|\b(?:needs?|requires?)\b.{0,40}\b(?:rights|permissions?|privileges)\b.{0,30}(?:not have|n.t have|"
+    r"lacks?|without)\b|(?:\bnot|n.t) (?:reachable|accessible|available|writable|readable|allowed|"
+    r"permitted)\b.{0,30}\b(?:from|in|within|inside|under) (?:this|the|my) (?:session|sandbox|environment)\b|"
+    r"\b(?:couldn.t|could not|can.t|cannot|unable to)\b.{0,80}?\b(?:because|since|due to|as|"
     r"owing to)\b.{0,80}?\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|writable|"
-    r"refused|blocked|allowed)\b|\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|"
+    r"refused|blocked|allowed|only (?:has|have|lets?|allows?|permits?|grants?|gives?)|outside (?:of )?(?:the|what|"
+    r"my|its|any))\b|\b(?:session|sandbox|environment)\b.{0,40}\b(?:mount\w*|is|makes?|"
+    r"keeps?) .{0,20}\bread-?only\b|\bpermissions?\b.{0,40}\b(?:is|are|was|were) (?:missing|lacking|withheld|"
+    r"not (?:given|granted|there))\b|\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|"
     r"blocked)\b.{0,80}?\b(?:couldn.t|could not|can.t|cannot|unable to|prevent\w*|failed|fails)\b|\b(?:needs?|"
     r"requires?)\b.{0,60}\b(?:write |read |network )?access\b.{0,60}\b(?:outside|not have|don.t have|beyond)\b",
     re.IGNORECASE,
 )
 # Another language's words for the same; matched as parts of words, since endings vary.
 FOREIGN = re.compile(
-    r"verweiger|nicht erlaubt|nicht gestattet|blockiert|keine (?:schreib|lese)?(?:berechtigung|rechte)|"
+    r"verweiger|unterb[ui]nd|verwehrt|versperrt|gehindert|prohib|impid|proib|pas le droit|nicht erlaubt|"
+    r"nicht zulässig|unzulässig|nicht gestattet|blockiert|keine (?:schreib|lese)?(?:berechtigung|rechte)|"
     r"schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|pas autorisé|non autorisé|empêch|"
     r"verhinder|s[oó]lo lectura|somente leitura|sola lettura|alleen[- ]lezen|tylko do odczytu|только для чтения|"
     r"只读|唯讀|読み取り専用|읽기 전용|permission refus|lecture seule|accès refus|denegad|bloquead|bloque[óa]\b|"
@@ -55,10 +62,12 @@ FOREIGN = re.compile(
 )
 # An inability without a word of why: enough where what it names is outside.
 FOREIGN_UNABLE = re.compile(
-    r"n.ai pas pu|(?:est|était) impossible d|ne (?:peux|pouvais) pas|\bkonnten? \b.{0,80}\bnicht\b|"
-    r"\bkann\b.{0,80}\bnicht\b|no (?:he|hemos) podido|no pud[eio]|no puedo|não (?:consegui|pude|posso)|"
-    r"non (?:ho potuto|posso|riesco)|\bkon\b.{0,80}\bniet\b|nie (?:mogę|mogłem|udało)|не удалось|не могу|не смог|"
-    r"无法|無法|できません|できな|られません|수 없",
+    r"scheiter|fehlgeschlagen|fehlende[nr]? \w*recht|a échoué|falló|fallid|fallit|mislukt|niepowod|не удал|失敗|"
+    r"失败|실패|impossible d|no (?:me|nos) dej|ne (?:me|nous) laisse pas|lässt (?:mich|das) nicht|non mi lascia|"
+    r"não me deixa|nie pozwala|не (?:даёт|дает)|不让|不讓|n.ai pas pu|(?:est|était) impossible d|ne (?:peux|"
+    r"pouvais) pas|\bkonnten? \b.{0,80}\bnicht\b|\bkann\b.{0,80}\bnicht\b|no (?:he|hemos) podido|no pud[eio]|"
+    r"no puedo|não (?:consegui|pude|posso)|non (?:ho potuto|posso|riesco)|\bkon\b.{0,80}\bniet\b|nie (?:mogę|"
+    r"mogłem|udało)|не удалось|не могу|не смог|无法|無法|できません|できな|られません|수 없",
     re.IGNORECASE,
 )
 FOREIGN_OTHERWISE = re.compile(
@@ -68,17 +77,17 @@ FOREIGN_OTHERWISE = re.compile(
 )
 FOREIGN_FALSE = re.compile(
     r"\bwenn\b|\bfalls\b|\bsobald\b|\bsi (?!no se pudo)|\bse (?:o|a) \w+ (?:bloque|neg)|\bjeśli\b|\bесли\b|\bkdyby|"
-    r"\bals de\b|如果|若|假如|もし|場合|만약|behoben|gelöst|resuelto|arreglad|corrigé|résolu|risolt|opgelost|"
-    r"naprawion|исправ|已修复|已解决|已解決|修正しました|解決しました|수정했|해결",
+    r"\bals de\b|如果|若|假如|もし|場合|만약|behoben|gelöst|resuelto|arreglad|correg|corrig|solucionad|corrigé|"
+    r"résolu|risolt|opgelost|naprawion|исправ|已修复|已解决|已解決|修正しました|解決しました|수정했|해결",
     re.IGNORECASE,
 )
 # What takes a report back.
 CONDITION = re.compile(
     r"\b(?:if|unless|whenever|in case|should (?:the|this|it|you|that|any)|would (?:be |get |have been )?(?:block|"
     r"den|refus|reject|prevent|need)\w*|might|may (?:be|get|need|fail)|could be|can be (?:block|den|refus)\w*|"
-    r"suppose|in general|typically|normally|usually|often|once you|when (?:the|a|an|you|users?|it)|by default|"
-    r"so that|to avoid|avoids?|in order to|tells? you|lets you|let me know|make sure|ensure|as long as|e\.g\.|"
-    r"for example)\b",
+    r"(?:can|could|may) (?:block|deny|refuse|reject|prevent|restrict)\b|suppose|in general|typically|normally|"
+    r"usually|often|once you|when (?:the|a|an|you|users?|it)|by default|so that|to avoid|avoids?|in order to|"
+    r"tells? you|lets you|let me know|make sure|ensure|as long as|e\.g\.|for example)\b",
     re.IGNORECASE,
 )
 RESOLVED = re.compile(
@@ -88,13 +97,16 @@ RESOLVED = re.compile(
     r"\bwith (?:your|the|that) grant\b|\bafter you (?:granted|allowed|approved|added|widened)\b|\bno longer\b|"
     r"\bnow (?:works|passes|succeeds|allowed|writable|permitted)\b|\b(?:I|I've|I have|we)(?:'ve|"
     r"’ve)? (?:also )?(?:fixed|resolved|corrected|repaired|solved|addressed|removed|eliminated|worked out)\b|"
-    r"\b(?:fixed|resolved|solved) the\b|\b(?:that|this|it) (?:is|was|has been) (?:now )?(?:fixed|resolved|"
-    r"solved)\b|\bgrant(?:ed)? (?:it|that|access) and\b",
+    r"\b(?:wasn.t|was not|isn.t|is not|not) (?:marked )?executable\b|\b(?:everything|all of it) (?:works|worked|"
+    r"succeeded|passes|passed|went through)\b.{0,20}\bincluding\b|\b(?:fixed|resolved|solved|cured) (?:the|it|this|"
+    r"them)\b|\b(?:pass(?:es)?|works?|succeeds?|builds?) now\b|\b(?:that|this|it) (?:is|was|"
+    r"has been) (?:now )?(?:fixed|resolved|solved)\b|\bgrant(?:ed)? (?:it|that|access) and\b",
     re.IGNORECASE,
 )
 NEGATED = re.compile(
-    r"\b(?:can.t|cannot|could not|couldn.t) reproduce\b|\b(?:not|n.t|never) (?:run into|hit|see|seen|encounter|"
-    r"meet|met)\b.{0,30}\b(?:permission|denial|sandbox|restriction)|\b(?:not|never) been (?:denied|blocked|refused|"
+    r"\b(?:does(?:n.t| not) matter|no matter|never mind|irrelevant)\b|\b(?:can.t|cannot|could not|"
+    r"couldn.t) reproduce\b|\b(?:not|n.t|never) (?:run into|hit|see|seen|encounter|meet|"
+    r"met)\b.{0,30}\b(?:permission|denial|sandbox|restriction)|\b(?:not|never) been (?:denied|blocked|refused|"
     r"restricted)\b|\b(?:no|not any|without(?: any)?|zero|never (?:saw|hit|met|got))\s+(?:\w+\s+){0,2}?(?:denials?|"
     r"refusals?|permission (?:errors?|problems?|issues?)|blocks?|blocked|errors?|restrictions?)\b|\bnothing (?:was|"
     r"is|has been|got) (?:\w+ )?(?:blocked|denied|refused|rejected)\b|\b(?:wasn.t|weren.t|isn.t|not) (?:blocked|"
@@ -113,31 +125,33 @@ PERSON = re.compile(
     re.IGNORECASE,
 )
 MYSELF = re.compile(
-    r"\bI (?:have |had |'ve )?(?:refuse|refused|decline|declined|won.t|will not|would rather not|chose not"
-    r"|decided not|did(?:n.t| not) want|deliberately|blocked|denied|rejected|am not going)\b(?! (?:access"
-    r"|permission))",
+    r"\bI (?:have |had |'ve )?(?:refuse|refused|decline|declined|won.t|will not|would rather not|chose not|"
+    r"decided not|did(?:n.t| not) want|deliberately|blocked|denied|rejected|am not going)\b(?! (?:access|"
+    r"permission))",
     re.IGNORECASE,
 )
 REMOTE = re.compile(
-    r"\b(?:by|from|on) (?:git(?:hub|lab)|bitbucket|the (?:remote|server|registry|api|upstream|host|proxy|database|"
-    r"cluster|bucket|provider|service|app|browser|linter|compiler|type checker|reviewer)|aws|s3|npm|pypi|azure|gcp|"
-    r"google|slack|jira|cloudflare|kubernetes|postgres\w*|mysql|redis)\b|\b(?:git(?:hub|lab)|bitbucket|"
+    r"\b(?:by|from|on|of) (?:git(?:hub|lab)|bitbucket|the (?:remote|server|registry|api|upstream|host|proxy|"
+    r"database|cluster|bucket|provider|service|app|browser|linter|compiler|type checker|reviewer)|aws|s3|npm|pypi|"
+    r"azure|gcp|google|slack|jira|cloudflare|kubernetes|postgres\w*|mysql|redis)\b|\b(?:git(?:hub|lab)|bitbucket|"
     r"the (?:remote|server|registry|api|upstream|proxy|database|cluster|bucket|provider|reviewer|website|site)|aws|"
     r"s3|npm|pypi)(?: server| registry| api)? (?:\w+ )?(?:rejected|refused|denied|blocked|return(?:s|ed)|"
-    r"respond(?:s|ed)|answer(?:s|ed)|says|said|requires)\b|\b(?:401|403|407|429)\b|\btokens?\b|"
-    r"\bcredentials? (?:are|is|were|was) (?:invalid|expired|wrong)|\bscope\b|\bbranch protection|"
-    r"\bprotected branch|\bpublickey|\bpublic key|\bauthenticat\w+|\bunauthori[sz]ed|\blog(?:ged)? ?in\b|\bIAM\b|"
-    r"\bconnection refused|\bconnection was refused|\brefused (?:the )?connections?|\bECONNREFUSED|"
-    r"\bnothing (?:is )?listening|\brate limit|\bfirewall\b|\bCORS\b|\bAccessDenied\b|"
-    r"\bfor (?:the )?(?:[\w-]+ )?(?:table|relation|role|user)\b|\bCI\b|\b(?:the|a) runner\b",
+    r"respond(?:s|ed)|answer(?:s|ed)|says|said|requires)\b|\b(?:401|403|407|429)\b|\b(?:invalid|expired|missing|"
+    r"without an?|no)(?: \w+)? tokens?\b|\btokens? (?:is|are|was|were|has|have|had|lacks?|expired|needs?|does|do|"
+    r"can)\b|\bon (?:the|your) (?:target|production|staging|remote|customer.s|user.s) \w+|\bcredentials? (?:are|is|"
+    r"were|was) (?:invalid|expired|wrong)|\bscope\b|\bbranch protection|\bprotected branch|\bpublickey|"
+    r"\bpublic key|\bauthenticat\w+|\bunauthori[sz]ed|\blog(?:ged)? ?in\b|\bIAM\b|\bconnection refused|"
+    r"\bconnection was refused|\brefused (?:the )?connections?|\bECONNREFUSED|\bnothing (?:is )?listening|"
+    r"\brate limit|\bfirewall\b|\bCORS\b|\bAccessDenied\b|\bfor (?:the )?(?:[\w-]+ )?(?:table|relation|role|"
+    r"user)\b|(?-i:\bCI\b)|\b(?:the|a) runner\b",
     re.IGNORECASE,
 )
 PROGRAM = re.compile(
-    r"\b(?:tests?|specs?|test suite|fixture|mocks?|functions?|methods?|class|endpoints?|handlers?|middleware"
-    r"|validators?|parsers?|routes?|components?|helpers?|the code|error handling|error message|exception handling|"
-    r"docs?|documentation|readme|changelog|comments?|scripts?|programs?|application|commands? line|other users|issue"
-    r"|ticket|bug|stack trace|logs?|log file|log line|type|types"
-    r"|regex|schema|snippet|example|script now|feature|users? (?:get|see|who|without|with|can|cannot|are))\b",
+    r"\b(?:tests?|specs?|test suite|fixture|mocks?|functions?|methods?|class|endpoints?|handlers?|middleware|"
+    r"validators?|parsers?|routes?|components?|helpers?|the code|error handling|error message|exception handling|"
+    r"docs?|documentation|readme|changelog|comments?|scripts?|programs?|application|commands? line|other users|"
+    r"issue|ticket|bug|stack trace|logs?|log file|log line|type|types|regex|schema|snippet|example|script now|"
+    r"feature|users? (?:get|see|who|without|with|can|cannot|are))\b",
     re.IGNORECASE,
 )
 PROGRAM_ACTS = re.compile(
@@ -148,29 +162,37 @@ PROGRAM_ACTS = re.compile(
     r"implemented|wrote|updated|rewrote|refactored|changed|renamed|extended|improved|documented)\b",
     re.IGNORECASE,
 )
+# This session, as other languages call it.
+FOREIGN_HERE = re.compile(
+    r"sandbox|bac à sable|sandlåd|песочниц|沙箱|沙盒|サンドボックス|샌드박스|\b(?:in|von) dieser sitzung|"
+    r"cette session|esta sesi|esta sess|questa sessione|deze sessie|tej sesji|этой сессии|会话|セッション|세션|"
+    r"\bnd7\b|\bich\b|\bje\b|\bj['’]|\bm['’]|\bme\b|\bmi\b|\bhe\b|pude\b|podido|consegui|\bho\b|\bik\b|\bmi\b|я\b|"
+    r"мне|\bmnie\b|мені|我|私|제가",
+    re.IGNORECASE,
+)
 FIRST_PERSON = re.compile(
     r"\b(?:I|we)\b.{0,30}?\b(?:couldn.t|could not|can.t|cannot|was(?:n.t| not) able|am not able|was unable|"
-    r"am unable|tried|attempted|got|hit|ran into|stopped|failed|skipped|left|used|set|put|kept|went)\b|"
-    r"\bmy (?:attempt|write|read|command|call)",
+    r"am unable|don.t have|do not have|have no|tried|attempted|got|hit|ran into|stopped|failed|skipped|left|used|"
+    r"set|put|kept|went)\b|\bmy (?:attempt|write|read|command|call|edit)|\b(?:for|to|lets?|gives?|gave) me\b",
     re.IGNORECASE,
 )
 QUESTION = re.compile(r"\?\s*[\"')*_]*$")
 ADVICE = re.compile(
-    r"^\W*(?:run|use|try|check|grant|please|to (?:fix|solve|allow|grant|reproduce)|you (?:can|could|may|should|need"
-    r"|must|will|might)|note that (?:if|when)|next:|next step)\b",
+    r"^\W*(?:run|use|try|check|grant|please|to (?:fix|solve|allow|grant|reproduce)|you (?:can|could|may|should|"
+    r"need|must|will|might)|note that (?:if|when)|next:|next step)\b",
     re.IGNORECASE,
 )
 QUOTE_LINE = re.compile(r"^\s*(?:>|\||```|\$ |#!)")
 
 NET = re.compile(
-    r"\b(?:port|tcp|udp|socket|network|connect\w*|reach\w*|ssh|http|dns|host|listen\w*|bind\w*|localhost|fetch|"
-    r"download|push(?:ing)?|pull|internet|outbound|registry)\b|端口|網路|网络|ネットワーク|ポート|네트워크|포트|"
-    r"сет|порт|netzwerk|réseau|puerto|\bred\b",
+    r"\b(?:port|tcp|udp|socket|network|connect\w*|reach\w*|ssh|http|dns|host|listen\w*|bind\w*|localhost|fetch\w*|"
+    r"download\w*|upload\w*|push(?:ing)?|pull|internet|outbound|outgoing|traffic|registry)\b|端口|網路|网络|"
+    r"ネットワーク|ポート|네트워크|포트|сет|порт|netzwerk|réseau|puerto|\bred\b",
     re.IGNORECASE,
 )
 SOCKET = re.compile(
-    r"\b(?P<name>(?:docker|podman|ssh[- ]agent|gpg[- ]agent|unix|x11|wayland|dbus|containerd)(?: daemon)? socket)\b"
-    r"|\.sock\b",
+    r"\b(?P<name>(?:docker|podman|ssh[- ]agent|gpg[- ]agent|unix|x11|wayland|dbus|"
+    r"containerd)(?: daemon)? socket)\b|\.sock(?:et)?\b|\bsockets? [`'\"(]*(?=[/~])",
     re.IGNORECASE,
 )
 EXECUTING = re.compile(
@@ -192,33 +214,83 @@ WRITING = re.compile(
 )
 PORT_HOST = re.compile(
     r"\bport\s+(?P<port1>\d{1,5})\s+(?:to|on|at|of)\s+[`'\"]?(?P<host1>[\w.-]+\.\w+|localhost|\d+(?:\.\d+){3})|"
-    r"[`'\"]?(?P<host2>[A-Za-z0-9][\w-]*(?:\.[\w-]+)+|localhost)[`'\"]?,?\s+(?:on |at |\()?port\s+(?P<port2>\d{1,5})|"
-    r"(?<![\w/.])(?P<host3>\d{1,3}(?:\.\d{1,3}){3}|localhost|[A-Za-z][\w-]*(?:\.[\w-]+)+"
-    r"|\[[0-9a-f:]+\]):(?P<port3>\d{2,5})\b"
+    r"[`'\"]?(?P<host2>[A-Za-z0-9][\w-]*(?:\.[\w-]+)+|localhost)[`'\"]?,?\s+(?:on |at |"
+    r"\()?port\s+(?P<port2>\d{1,5})|(?<![\w/.])(?P<host3>\d{1,3}(?:\.\d{1,3}){3}|localhost|"
+    r"[A-Za-z][\w-]*(?:\.[\w-]+)+|\[[0-9a-f:]+\]):(?P<port3>\d{2,5})(?!\d)"
 )
 PORT = re.compile(
     r"\bport\s+(\d{1,5})\b|\b(?:tcp|udp):(\d{1,5})\b|(?:端口|ポート|포트)\s?(\d{1,5})|(?<!\w):(\d{4,5})\b",
     re.IGNORECASE,
 )
 HOSTNAME = re.compile(
-    r"(?<![\w/.@~-])((?:[A-Za-z0-9-]+\.)+(?:com|org|net|io|dev|internal|local|example|invalid|test|sh|ai|app|co|cloud"
-    r"|edu|de|fr|uk))\b(?![/\w])"
+    r"(?<![\w/.@~-])((?:[A-Za-z0-9-]+\.)+(?:com|org|net|io|dev|internal|local|example|invalid|test|sh|ai|app|co|"
+    r"cloud|edu|de|fr|uk))\b(?![/\w])"
 )
 PATH = re.compile(
     r"(?<![\w/.:~$-])((?:~|\.{1,2})?/[^\s`'\"<>()\[\]{},;:|*。，、：；（）」』「『！？（“”‘’«»]+|~/?(?=[\s`'\"),.;]))"
 )
 RELATIVE = re.compile(
-    r"`([\w@%+=.~-]*(?:[./][\w@%+=.~-]+)+/?)`|(?<![\w/.@-])(\.[A-Za-z][\w-]*(?:/[\w.@-]+)*"
-    r"|[\w@-]+(?:/[\w.@-]+)+)(?=[\s`'\"),.;:]|$)"
+    r"`([\w@%+=.~-]*(?:[./][\w@%+=.~-]+)+/?)`|(?<![\w/.@-])(\.[A-Za-z][\w-]*(?:/[\w.@-]+)*|[\w@-]+(?:/[\w.@-]+)+)(?"
+    r"=[\s`'\"),.;:]|$)"
 )
 
 # What takes a report back whatever else is in the sentence.
 WORK_DONE = re.compile(
-    r"\b(?:page|docs?|documentation|readme|section|guide|article|changelog|report|issue|"
+    r"\b(?:page|docs?|documentation|readme|section|guide|article|changelog|report|issue|description|"
+    r"spec(?:ification)?|ticket|comments?|docstring|help text|man page|wiki|release notes|pull request|PR|"
     r"thread)\b.{0,40}?\b(?:explains?|says?|describes?|mentions?|notes?|states?|documents?)\b|\bold (?:code|"
     r"version|script|build|behaviou?r)\b|^\W*I(?:.ve| have)? (?:also |now )?(?:added|add|implemented|wrote|rewrote|"
     r"refactored|documented|described|handled|covered|extended|improved)\b(?!.{0,200}\b(?:could not|couldn.t|"
     r"was (?:denied|refused|blocked)))",
+    re.IGNORECASE,
+)
+# A text that the person gave, and a thing that was made: what they tell of is not what happened here.
+GIVEN = re.compile(
+    r"\byou (?:have |just |'ve )?(?:pasted|posted|shared|sent|linked|quoted|showed|mentioned|reported|described|"
+    r"attached)\b|\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|middleware|implementation|plugin|"
+    r"service|app|library|daemon)\b|\b(?:by design|on purpose|as (?:intended|requested|designed|expected|required)|"
+    r"deliberately|intentionally)\b|\b(?:look(?:ed)? at|explain\w*|describ\w+|understand|know|shows?|decid\w+|"
+    r"determin\w+|check(?:ed|s)?) (?:at |for )?(?:how|which|whether|when|what happens)\b|\bthe (?:sentence|string|"
+    r"text|word|phrase|label|title|heading|constant|translation) [\"'“«`]|^\W*(?:this|it|the (?:\w+ )?(?:PR|commit|"
+    r"patch|change|flag|option|switch|rule))(?: (?:PR|commit|patch|change|flag|option))? (?:now )?(?:adds|"
+    r"introduces|implements|makes|ensures|enables|lets|den(?:y|ies)|blocks|restricts|refuses|forbids)\b",
+    re.IGNORECASE,
+)
+# Another that refuses or is refused: a service, a program that judges code, another access control of the system.
+ANOTHER = re.compile(
+    r"\bthe (?:unit|service|daemon|container|pod|web ?server|plugin|extension|browser|page|kiosk|guest|"
+    r"VM)\b.{0,20}\b(?:can.t|cannot|could not|couldn.t|may not|won.t be able|is denied|is(?:n.t| not) allowed)|"
+    r"\bthe server.s\b|\bSELinux\b|\bAppArmor\b|\b(?:mypy|pyright|eslint|tsc|rustc|clippy|ruff|pylint|typescript|"
+    r"(?:the )?(?:compiler|linter|type checker|borrow checker|validator|schema))\b.{0,20}\b(?:complains?|says|"
+    r"rejects|refuses|forbids|reports|doesn.t)\b",
+    re.IGNORECASE,
+)
+
+# What was refused before this session, or to another agent.
+PAST = re.compile(
+    r"\b(?:yesterday|last (?:week|month|year|time|night|\w+day)|previously|formerly|back then|in the past|earlier|"
+    r"the (?:previous|last|old) (?:agent|session|run|version|attempt)|used to)\b",
+    re.IGNORECASE,
+)
+# The same of what was written and for whom, in other languages.
+FOREIGN_THEIRS = re.compile(
+    r"\b(?:usuari[oa]s?|utilisateurs?|utilizadores|benutzer|nutzer|gäste|invités|visit\w+eurs|invitad[oa]s|utenti|"
+    r"gebruikers|użytkowni\w+|пользовател\w+|användare)\b|用户|用戶|访客|ユーザー|管理者|di produzione|"
+    r"de producción|de production|produktions|生产环境|本番|사용자|관리자",
+    re.IGNORECASE,
+)
+FOREIGN_WORK = re.compile(
+    r"hinzugefügt|implementiert|eingebaut|\bajouté|implémenté|\bañad[ií]|\bagregu|implement(?:é|ei|ado|ato)\b|"
+    r"adicion(?:ei|ado)|aggiunt|toegevoegd|\bdodał|\bдобавил|реализова|添加了?|新增|增加了|实现了|追加しま|"
+    r"変更しま|実装しま|추가했|변경했|구현했|lagt till|\bprüft\b|stellt sicher|s'assure|\bcobre\b|\bcubre\b|"
+    r"\bcouvre\b|\bdeckt\b|проверяет|验证|renvoie|devuelve|\bretorna\b|restituisce|zurückgibt|возвращает|返回|"
+    r"返します|반환|\bverifica\b|\bvérifie\b",
+    re.IGNORECASE,
+)
+# Behind one of these a sentence starts anew: what was done before it takes nothing back.
+TURN = re.compile(
+    r"\b(?:but|however|except|though|although|unfortunately|whereas)\b|\baber\b|\bmais\b|\bpero\b|\bma\b|\bmas\b|"
+    r"\bmaar\b|\bно\b|但|ですが|지만",
     re.IGNORECASE,
 )
 THEIRS = re.compile(
@@ -227,8 +299,8 @@ THEIRS = re.compile(
     re.IGNORECASE,
 )
 PUSH = re.compile(
-    r"\b(?:push|pull|merge|PR|pull request|commit|review|release|publish|deploy)\b.{0,20}?\b(?:was|is|got|were) "
-    r"(?:rejected|refused|blocked|denied)\b",
+    r"\b(?:push|pull|merge|PR|pull request|commit|review|release|publish|deploy)\b.{0,20}?\b(?:was|is|got|"
+    r"were) (?:rejected|refused|blocked|denied)\b",
     re.IGNORECASE,
 )
 OURS = re.compile(r"\b(?:sandbox\w*|nd7|this session|kernel|port|network|permitted|policy)\b", re.IGNORECASE)

@@ -1,7 +1,13 @@
-"""Run the commands of `programs.py` in real sessions and record what they printed, with the truth of the set-up, in
-tests/fixtures/attribution/real_runs.jsonl.
+"""Run the commands of `programs.py` in real sessions and record what they printed, with the truth of the set-up.
 
-    PYTHONPATH=.:tests/support python tests/attribution/collect.py
+    export PYTHONPATH=.:tests/support
+    python tests/attribution/collect.py                                           # real_runs.jsonl: common programs
+    python tests/attribution/collect.py --tools                                   # real_tools.jsonl: developers' tools
+    python tests/attribution/collect.py --tools --path VENV/bin:node_modules/.bin # where some of them are installed
+
+Both files lie in tests/fixtures/attribution.  A program that is not installed is named and left out; what was
+recorded of it before stays, so the set never shrinks with the machine.  The order, the ids and the truths are the
+same each time; temporary names, process numbers and the tools' own wording are whatever they were in that run.
 
 Every command runs confined twice, with namespaces (refusals are EROFS) and with Landlock alone (EACCES), and once
 outside.  A refusal counts when the session made the difference, a look-alike when it made none: the truth comes from
@@ -10,143 +16,50 @@ the set-up and from that comparison, never from the engine.  Paths are made neut
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
 import pwd
 import re
 import shutil
-import sqlite3
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from confined import BARE, FULL, Cell, Config, Targets
-from programs import Case, cases
+from programs import Case, cases, tools
+from tree import build, protect
 
 from nd7core.attribution.messages import MESSAGES
 from nd7core.policy.rules import LinuxRules
 
-FIXTURE = Path(__file__).resolve().parents[1] / "fixtures" / "attribution" / "real_runs.jsonl"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "attribution"
 HOME, PROJECT, TEMP = "/home/mara", "/home/mara/project", "/tmp"
 UNPRIVILEGED = pwd.getpwnam("games").pw_uid
 """A user that is in the password database (ssh and psql ask) and owns nothing."""
+EXTRA: list[str] = []
+"""Folders of programs beside the system's own (`--path`)."""
+INSTALLED: list[tuple[str, str]] = []
+"""Where they lie on this machine, and how that is written in the record."""
+MORE: dict[str, str] = {}
+"""Variables that the tools in them need."""
 LIMIT = 3000
 """Characters of an output that are recorded."""
 
-OLD_LOG = """2026-03-01T10:00:01Z ERROR open /srv/app/state.db: permission denied
-2026-03-01T10:00:02Z WARN touch: cannot touch '/srv/app/x': Permission denied
-2026-03-01T10:00:03Z ERROR PermissionError: [Errno 13] Permission denied: '/srv/app/y'
-mkdir: cannot create directory '/srv/app/z': Operation not permitted
-Error: EACCES: permission denied, open '/srv/app/w'
-"""
-CHECK = """import unittest
-
-
-class Check(unittest.TestCase):
-    def test_permission_denied_is_told(self):
-        with self.assertRaises(PermissionError):
-            raise PermissionError(13, "Permission denied", "/srv/app/x")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)
-"""
-CHECK_NODE = """import { test } from 'node:test'
-test("maps EACCES: permission denied, open '/srv/x' to 403", () => {})
-"""
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 NOT_NUMBERS = re.compile(r"\b[0-9a-f]{7,40}\b|0x[0-9a-f]+|\d+(?:\.\d+)?|(?<=[._/-])[A-Za-z0-9_]{6,10}(?=['\": \n]|$)")
-
-
-def _git(folder: Path, message: str, text: str) -> None:
-    folder.mkdir(parents=True)
-    (folder / "tracked.txt").write_text(text)
-    (folder / "readme").write_text("x\n")
-    # No settings of the runner's own, and a name that is nobody's.
-    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "init.defaultBranch=main"]
-    environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
-    environ |= {"GIT_AUTHOR_DATE": "2026-03-01T10:00:00Z", "GIT_COMMITTER_DATE": "2026-03-01T10:00:00Z"}
-    for words in (["init", "-q"], ["add", "tracked.txt"], ["commit", "-qm", message]):
-        subprocess.run([*git, *words], cwd=folder, check=True, env=environ, stdin=subprocess.DEVNULL)
-
-
-def _database(path: Path) -> None:
-    with contextlib.closing(sqlite3.connect(path)) as made:
-        made.execute("create table t(x)")
-
-
-def build(home: Path, numbers: int) -> None:
-    """The files that the commands need, below a home that already has a project and credentials."""
-    project, outside = home / "project", home / "outside"
-    (home / ".cache").mkdir()
-    (project / "readme").write_text("text\n")
-    (project / "sub").mkdir(exist_ok=True)
-    (project / "sub" / "a").write_text("a\n")
-    for name, text in (
-        ("old.log", OLD_LOG),
-        ("nd7.log", "nd7-exec: session has no policy.sb\nnd7-exec: no nd7 session in this process's ancestry\n"),
-        ("errors.json", json.dumps({"code": "EACCES", "path": "/srv/app/x", "message": "permission denied"})),
-        ("check.py", CHECK),
-        ("check.test.mjs", CHECK_NODE),
-        ("noexec.sh", "#!/bin/sh\necho ran\n"),
-        ("closed", "closed\n"),
-        ("fixed", "fixed\n"),
-        ("owned", "owned\n"),
-    ):
-        (project / name).write_text(text)
-    _git(project / "good", "Say permission denied: /srv/x\n\ntouch: cannot touch '/srv/x': Permission denied", OLD_LOG)
-    (project / "good" / "tracked.txt").write_text(OLD_LOG + "EPERM: operation not permitted, open '/srv/q'\n")
-    _git(project / "roit", "first", "x\n")
-    (project / "ro").mkdir()
-    (project / "ro" / "f").write_text("text\n")
-    _database(project / "ro" / "base.db")
-    (project / "sealed").mkdir()
-    (project / "rootmod").mkdir()
-    (home / ".nd7" / "bin").mkdir(parents=True)
-    (home / ".nd7" / "bin" / "tool").write_text("#!/bin/sh\n:\n")
-    (home / ".nd7" / "bin" / "tool").chmod(0o755)
-    _database(home / ".aws" / "cache.db")
-    (outside / "folder").mkdir(parents=True, exist_ok=True)
-    (outside / "folder" / "a.py").write_text("x = 1\n")
-    (outside / "file.txt").write_text("text\n")
-    _git(outside / "repo", "first", "x\n")
-    _database(outside / "base.db")
-    for number in range(numbers):
-        (outside / f"m{number}.txt").write_text("text\n")
-        for letter in "de":
-            (outside / f"{letter}{number}").mkdir()
-        (outside / f"d{number}" / f"x{number}").write_text("x\n")
-
-
-def protect(home: Path, uid: int) -> None:
-    """Owners and modes, last: what belongs to the superuser, and what nobody may write or read."""
-    project = home / "project"
-    if os.geteuid() == 0:
-        for directory, names, files in os.walk(home):
-            for name in (".", *names, *files):
-                os.lchown(os.path.join(directory, name), uid, uid)
-        for name in ("owned", "rootmod"):
-            os.chown(project / name, 0, 0)
-    for name, mode in (
-        ("ro/f", 0o444),
-        ("ro", 0o555),
-        ("fixed", 0o444),
-        ("closed", 0),
-        ("sealed", 0),
-        ("noexec.sh", 0o644),
-    ):
-        (project / name).chmod(mode)
-    subprocess.run(["chmod", "-R", "a-w", str(project / "roit" / ".git")], check=True)
 
 
 class Neutral:
     """A tree's paths written as those of nobody's machine, and back."""
 
     def __init__(self, targets: Targets) -> None:
-        self.pairs = [(targets.project, PROJECT), (targets.home, HOME), (targets.tmp, TEMP)]
+        self.pairs = [(targets.project, PROJECT), (targets.home, HOME), (targets.tmp, TEMP), *INSTALLED]
         self.names = {"P": targets.project, "O": f"{targets.home}/outside", "H": targets.home, "T": targets.tmp}
 
     def text(self, text: str) -> str:
@@ -169,7 +82,7 @@ def environment(targets: Targets) -> dict[str, str]:
         "HOME": targets.home,
         "TMPDIR": targets.tmp,
         "LANG": "C.UTF-8",
-        "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "PATH": environment_path(),
         "USER": "mara",
         "LOGNAME": "mara",
         "SHELL": "/bin/bash",
@@ -179,47 +92,53 @@ def environment(targets: Targets) -> dict[str, str]:
         "GIT_COMMITTER_NAME": "x",
         "GIT_COMMITTER_EMAIL": "x@example.org",
         "GIT_CONFIG_NOSYSTEM": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **MORE,
     }
 
 
 class Outside:
     """The same tree without a session, as the same user."""
 
-    def __init__(self, uid: int, numbers: int) -> None:
+    def __init__(self, uid: int, numbers: Sequence[int]) -> None:
         self.top = tempfile.mkdtemp(prefix="nd7-alone-")
         os.chmod(self.top, 0o755)
         self.uid = uid
         self.targets = confined_home(self.top, numbers, uid)
         self.neutral = Neutral(self.targets)
 
-    def run(self, command: str) -> tuple[int, str]:
+    def run(self, command: str, timeout: float = 60) -> tuple[int, str]:
         user = self.uid if os.geteuid() == 0 else None
         # An earlier command may have moved it away: out here that works.
         (Path(self.targets.project) / "readme").write_text("text\n")
+        started = subprocess.Popen(
+            ["/bin/bash", "-c", command],
+            cwd=self.targets.project,
+            env=environment(self.targets),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            user=user,
+            group=user,
+            extra_groups=[] if user is not None else None,
+        )
         try:
-            done = subprocess.run(
-                ["/bin/bash", "-c", command],
-                cwd=self.targets.project,
-                env=environment(self.targets),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=60,
-                check=False,
-                user=user,
-                group=user,
-                extra_groups=[] if user is not None else None,
-            )
+            output, _ = started.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             return -1000, ""
-        return done.returncode, self.neutral.text(done.stdout.decode(errors="replace"))
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(started.pid, signal.SIGKILL)  # a server in the background of what ended, too
+            started.wait()
+        return started.returncode, self.neutral.text(output.decode(errors="replace"))
 
     def close(self) -> None:
         subprocess.run(["chmod", "-R", "u+rwX", self.top], check=False)
         shutil.rmtree(self.top, ignore_errors=True)
 
 
-def confined_home(top: str, numbers: int, uid: int) -> Targets:
+def confined_home(top: str, numbers: Sequence[int], uid: int) -> Targets:
     """A tree like a cell's, filled."""
     from confined import build_home
 
@@ -231,7 +150,7 @@ def confined_home(top: str, numbers: int, uid: int) -> Targets:
     return targets
 
 
-def session(config: Config, uid: int, numbers: int) -> Cell:
+def session(config: Config, uid: int, numbers: Sequence[int]) -> Cell:
     """A real session around a filled tree."""
 
     def prepare(targets: Targets) -> LinuxRules:
@@ -257,7 +176,8 @@ def plain(output: str) -> bool:
 
 def alike(one: str, other: str) -> bool:
     """Whether two outputs differ in numbers and made-up names only."""
-    return NOT_NUMBERS.sub("#", one[:LIMIT]) == NOT_NUMBERS.sub("#", other[:LIMIT])
+    one, other = (NOT_NUMBERS.sub("#", COLOURS.sub("", text[:LIMIT])) for text in (one, other))
+    return one == other
 
 
 def record(case: Case, number: int, config: Config, code: int, output: str) -> dict[str, Any]:
@@ -286,17 +206,29 @@ def record(case: Case, number: int, config: Config, code: int, output: str) -> d
 
 
 def run_all(
-    chosen: Iterable[tuple[int, Case]], configs: Iterable[Config], uid: int, *, say: bool = False
+    chosen: Iterable[tuple[int, Case]],
+    configs: Iterable[Config],
+    uid: int,
+    *,
+    say: bool = False,
+    ran: Callable[[int, Neutral], None] = lambda number, neutral: None,
 ) -> Iterator[dict[str, Any]]:
-    """Run the cases; give the recorded ones."""
-    numbered = [(number, case) for number, case in chosen if shutil.which(case.program, path=environment_path())]
-    numbers = max((number for number, _ in numbered), default=0) + 1
+    """Run the cases; give the recorded ones.
+
+    Args:
+        say: tell on stderr what is dropped, and why.
+        ran: called when a case has been run confined, with its number and the neutral names of its tree.
+    """
+    numbered = [(number, case) for number, case in chosen if installed(case)]
+    numbers = [number for number, _ in numbered]
     outside = Outside(uid, numbers)
     controls = {}
     try:
         for number, case in numbered:
             if case.control:
-                controls[number] = outside.run(outside.neutral.command(case, number))
+                # Out here a server serves until it is told to stop.
+                patience = 5 if case.operation == "network" else 60
+                controls[number] = outside.run(outside.neutral.command(case, number), patience)
     finally:
         outside.close()
     for config in configs:
@@ -309,6 +241,7 @@ def run_all(
                 done = cell.execute(
                     ["/bin/bash", "-c", neutral.command(case, number)], timeout=60, env=environment(cell.targets)
                 )
+                ran(number, neutral)
                 output = neutral.text(done.text).rstrip("\n")
                 code = int(done.value) if done.value is not None else 1
                 why = _dropped(case, code, output, controls.get(number))
@@ -329,7 +262,9 @@ def _dropped(case: Case, code: int, output: str, control: tuple[int, str] | None
         return "timed out"
     if control is None:
         return "" if (output and code != 0) or (case.operation == "network" and output) else "said nothing"
-    same = alike(output, control[1].rstrip("\n"))
+    outside = control[1].rstrip("\n")
+    # Some name the error of a connection by its number only.
+    same = output == outside if case.operation == "network" else alike(output, outside)
     if case.source == "kernel" and same:
         return "the same outside"
     if case.source == "none" and not same:
@@ -338,18 +273,74 @@ def _dropped(case: Case, code: int, output: str, control: tuple[int, str] | None
 
 
 def environment_path() -> str:
-    return "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+    return ":".join((*EXTRA, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"))
+
+
+def installed(case: Case) -> bool:
+    """Whether this machine has the program, and what it needs."""
+    if not shutil.which(case.program, path=environment_path()):
+        return False
+    environ = {"PATH": environment_path(), "HOME": "/nonexistent", **MORE}
+    return (
+        not case.needs
+        or not subprocess.run(
+            ["/bin/bash", "-c", case.needs], env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        ).returncode
+    )
+
+
+def collect(name: str, chosen: Sequence[tuple[int, Case]]) -> None:
+    """Run the cases and write the fixture anew, keeping what is recorded of programs that are not here."""
+    path = FIXTURES / name
+    here = [(number, case) for number, case in chosen if installed(case)]
+    missing = sorted(
+        {case.program if not case.needs else case.needs for _, case in chosen}
+        - {case.program if not case.needs else case.needs for _, case in here}
+    )
+    if missing:
+        print(f"not installed, left out: {', '.join(missing)}", file=sys.stderr)
+    ran = {number for number, _ in here}
+    kept = []
+    if path.exists():
+        kept = [
+            row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if _number(row) not in ran
+        ]
+    uid = UNPRIVILEGED if os.geteuid() == 0 else os.getuid()
+    found = [*kept, *run_all(here, (FULL, BARE), uid, say=True)]
+    found.sort(key=lambda row: (row["confinement"] != FULL.name, _number(row)))
+    with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
+        for row in found:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    counts = {source: sum(row["truth"]["source"] == source for row in found) for source in ("kernel", "none")}
+    print(f"{path}: {counts['kernel']} refused, {counts['none']} look-alikes, {len(kept)} of them kept from before")
+
+
+def _number(row: dict[str, Any]) -> int:
+    """The number of a recorded case, which its id holds behind the way it was confined."""
+    return int(row["id"].removeprefix(row["confinement"] + "-").partition("-")[0])
 
 
 def main() -> None:
-    uid = UNPRIVILEGED if os.geteuid() == 0 else os.getuid()
-    FIXTURE.parent.mkdir(parents=True, exist_ok=True)
-    counts = {"kernel": 0, "none": 0}
-    with FIXTURE.open("w", encoding="utf-8", errors="backslashreplace") as file:
-        for found in run_all(enumerate(cases()), (FULL, BARE), uid, say=True):
-            counts[found["truth"]["source"]] += 1
-            file.write(json.dumps(found, ensure_ascii=False) + "\n")
-    print(f"{FIXTURE}: {counts['kernel']} refused, {counts['none']} look-alikes")
+    words = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    words.add_argument("--tools", action="store_true", help="developers' tools instead of what most machines have")
+    words.add_argument("--path", default="", help="folders of programs beside the system's own, with colons between")
+    words.add_argument("--only", default="", help="programs to run, with commas between; all others stay as recorded")
+    arguments = words.parse_args()
+    for folder in filter(None, arguments.path.split(":")):
+        path = Path(folder).absolute()
+        EXTRA.append(str(path))
+        if path.parent.name == "node_modules":
+            MORE["NODE_PATH"] = str(path.parent)
+            INSTALLED.append((str(path.parent.parent), "/usr/lib"))
+        else:
+            INSTALLED.append((str(path.parent), "/usr/local"))
+    if arguments.tools:
+        MORE["CI"] = "1"
+    chosen = tools() if arguments.tools else list(enumerate(cases()))
+    only = set(filter(None, arguments.only.split(",")))
+    chosen = [(number, case) for number, case in chosen if not only or case.program in only]
+    FIXTURES.mkdir(parents=True, exist_ok=True)
+    collect("real_tools.jsonl" if arguments.tools else "real_runs.jsonl", chosen)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The commands that `collect.py` runs in a real session (programs.jsonl): the set-up decides what the truth is.
+"""The commands that `collect.py` runs in a real session: the set-up decides what the truth is.
+
+programs.jsonl holds what most machines have; tools.jsonl what developers install beside it (linters, bundlers, web
+frameworks, database clients, compilers), each with a number of its own, so that it keeps its name in the record.
 
 Placeholders: `{P}` the project, `{O}` a folder outside it that its owner may write to, `{H}` the home, `{n}` a number
 of the case's own.  `{O}` holds file.txt, folder/, repo/ (a git repository), hg/, m{n}.txt and d{n}/ for each number.
@@ -8,8 +11,9 @@ A refused command works outside a session; a look-alike fails there the same way
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class Case:
         source, operation, target, fix: as in the corpus; target "" where the program prints none.
         only: `full` for what only the read-only mounts refuse (modes and times), `bare` for what only Landlock does.
         control: whether it is also run outside, to drop a case whose program fails for reasons of its own.
+        needs: a command that must succeed outside, or the case is left out: a library is there.
     """
 
     program: str
@@ -32,6 +37,7 @@ class Case:
     fix: str = "grant"
     only: str = ""
     control: bool = True
+    needs: str = ""
 
 
 LOCALES = tuple(
@@ -44,7 +50,11 @@ LOCALES = tuple(
 )
 
 
-def _case(row: dict[str, str]) -> Case:
+def _case(row: dict[str, Any]) -> Case:
+    return replace(_of_class(row), needs=row.get("needs", ""))
+
+
+def _of_class(row: dict[str, Any]) -> Case:
     program, command, target = row["program"], row["command"], row.get("target", "")
     kind = row["class"]
     if kind == "alike":
@@ -72,6 +82,14 @@ def _translated(name: str) -> list[Case]:
 
 def cases() -> list[Case]:
     """Every case, in order: those of programs.jsonl, then the same three commands in every language."""
-    with Path(__file__).with_name("programs.jsonl").open(encoding="utf-8") as file:
-        found = [_case(json.loads(line)) for line in file]
-    return found + [case for name in LOCALES for case in _translated(name)]
+    return [_case(row) for row in _rows("programs.jsonl")] + [case for name in LOCALES for case in _translated(name)]
+
+
+def tools() -> list[tuple[int, Case]]:
+    """The cases of tools.jsonl with their numbers; each is also run outside, for a tool may be broken by itself."""
+    return [(row["number"], replace(_case(row), control=True)) for row in _rows("tools.jsonl")]
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    with Path(__file__).with_name(name).open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]

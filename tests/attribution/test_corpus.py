@@ -35,7 +35,7 @@ def test_runs_in_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_tools_in_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
-    """Tools and corners of tools that `collect.py` does not run, recorded the same way by hand."""
+    """Tools and corners of tools that not every machine has, recorded by `collect.py --tools`."""
     cases = load("real_tools.jsonl")
     found = score(cases)
     with capsys.disabled():
@@ -51,6 +51,20 @@ def test_what_other_programs_print(capsys: pytest.CaptureFixture[str]) -> None:
         print(found.table(f"{len(cases)} outputs of known formats"))
     _held(found)
     assert found.share("model found as model") >= 0.95, found.failed
+
+
+def test_what_models_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """Sentences in the manner of models, half of them reports: plain, in lists, with code, in fifteen languages.
+
+    Written in four batches, each before it was known what the engine makes of it; on first sight it was right of 82,
+    82, 81 and 91 % of them.  Claiming what is no report counts as much as missing one.
+    """
+    cases = load("said.jsonl")
+    found = score(cases)
+    with capsys.disabled():
+        print(found.table(f"said by models: {len(cases)} sentences"))
+    for name in ("model found as model", "none found as none", "target, where one is printed", "remedy"):
+        assert found.share(name) >= 0.95, found.failed
 
 
 def test_a_set_that_the_engine_was_not_built_on(capsys: pytest.CaptureFixture[str]) -> None:
