@@ -255,7 +255,7 @@ def _noted(_number: int, _frame: FrameType | None) -> None:
 def attach(directory: str) -> End:
     """Put the terminal of 0, 1 or 2 on a session's screen.  Raises Nd7Error."""
     fds = terminal.terminals()
-    if 0 not in fds or 1 not in fds:
+    if 0 not in fds or not fds & {1, 2}:  # `nd7 attach --json > how-it-ended`: the screen is drawn on the other one
         raise Nd7Error("attach needs a terminal for its input and output", exit_code=2)
     until = 0.0
     while True:

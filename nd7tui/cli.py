@@ -84,11 +84,24 @@ def command_parser(command: str) -> argparse.ArgumentParser:
         epilog=examples.strip("\n") or None,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action=_Help, nargs=0, help="show this help message and exit")
     example = re.search(rf"^  (nd7 {command}\b.*?)(?:   .*)?$", examples, re.MULTILINE)
     parser.example = example[1] if example else ""
     module.configure(parser)
     return parser
+
+
+class _Help(argparse.Action):
+    """`--help`, with the fields of `--json`: they are read only where somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from nd7tui.json_fields import epilog
+
+        parser.epilog = "\n\n".join(filter(None, (parser.epilog, epilog(parser.prog.removeprefix("nd7 ")))))
+        parser.print_help()
+        parser.exit()
 
 
 def usage() -> str:

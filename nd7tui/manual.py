@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nd7core import __version__
+from nd7tui.json_fields import RULES, SHAPES, described
 from nd7tui.usage import Argument, Command, commands
 
 INTRODUCTION = """\
@@ -25,10 +26,11 @@ FILES = (
 STATUS = (
     ("0", "it went as asked."),
     ("1", "it did not: the chain is broken, the grant was refused."),
-    ("2", "the command line was wrong."),
+    ("2", "the command line was wrong, or several sessions could be meant."),
     ("126", "nothing was run: nd7 or nd7-exec refused, with the reason on stderr."),
     ("127", "there is no PROGRAM."),
-    ("128+N", "of nd7 run: signal N ended PROGRAM."),
+    ("128+N", "of nd7 run: signal N ended PROGRAM; 130 after Ctrl+C, 141 where the reader of a pipe has gone."),
+    ("N", "of nd7 run, nd7-exec and nd7 attach: the exit status of what ran."),
 )
 
 
@@ -41,6 +43,8 @@ def page() -> str:
         f".SH DESCRIPTION\n{_paragraphs(INTRODUCTION)}",
         ".SH COMMANDS",
         *(_command(command) for command in commands()),
+        f".SH JSON\n{roff(RULES)}",
+        *(_shape(name) for name in SHAPES),
         ".SH EXIT STATUS",
         *(f".TP\n.B {roff(number)}\n{roff(text)}" for number, text in STATUS),
         ".SH FILES",
@@ -55,6 +59,13 @@ def _command(command: Command) -> str:
         lines.append(f".TP\n{_head(argument)}\n{roff(argument.help)}")
     if command.examples:
         lines.append(f".PP\n.nf\n{roff(command.examples)}\n.fi")
+    return "\n".join(lines)
+
+
+def _shape(name: str) -> str:
+    shape = SHAPES[name]
+    lines = [f".SS nd7 {name}: {roff(shape.form)}"]
+    lines += [f".TP\n.B {roff(field.name)}\n{roff(described(field))}" for field in shape.fields]
     return "\n".join(lines)
 
 
