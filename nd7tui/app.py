@@ -21,7 +21,7 @@ from nd7core.paths import Places
 from nd7core.text import SafeText, safe
 from nd7tui import keys, theme
 from nd7tui.crash import Mortal
-from nd7tui.line import LastFilter
+from nd7tui.line import LastFilter, last_words
 from nd7tui.messages import Arrived, Finished, OutlookReady, StoreChanged
 from nd7tui.model import Batch, Row
 from nd7tui.outside import Outside
@@ -193,9 +193,13 @@ class Dashboard(Outside, Themed, Mortal):
 
     def copy(self, text: str) -> None:
         """Put text on the clipboard (OSC 52, base64, so nothing in it reaches the terminal raw), and say it as well:
-        a terminal or tmux may swallow it, and then it can at least be read off the screen."""
+        a terminal or tmux may swallow it, and no program is told whether it did."""
         self.copy_to_clipboard(text.encode("utf-8", "replace").decode()[:10_000])
-        self.say(f"copied: {mask(text, 400)}", "good")
+        self.say(f"copied: {mask(text, 200)}  (nothing arrived? {self.caps['print']} leaves and prints it)", "good")
+
+    def leave_with(self, text: str) -> None:
+        """Leave, and print text where the dashboard was."""
+        self.exit(None, 0, last_words([safe(text, 10_000)]))
 
     def action_help_quit(self) -> None:
         """Ctrl+C: Textual would raise a toast."""
@@ -205,10 +209,9 @@ class Dashboard(Outside, Themed, Mortal):
         """Ctrl+P: every key of the screen, by its sentence."""
         if isinstance(screen, Page):
             for key in keys.of(screen.NAME):
-                if key.group != "Move":
-                    yield SystemCommand(
-                        f"{key.word}  ({self.caps[key.id]})", key.does, partial(screen.action_press, key.id)
-                    )
+                reason = screen.why(key.id)
+                about = f"{key.does}; not now: {reason}" if reason else key.does
+                yield SystemCommand(f"{key.word}  ({self.caps[key.id]})", about, partial(screen.action_press, key.id))
         yield from self.theme_commands()
 
     # -- what the keys would do -----------------------------------------------------------------------------------

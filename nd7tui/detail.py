@@ -6,7 +6,7 @@ from nd7core.text import SafeText, safe
 from nd7tui import look
 from nd7tui.line import Line, both, fit, indented, wrap
 from nd7tui.model import Row, SessionRow
-from nd7tui.outlook import Outlook, why_not
+from nd7tui.outlook import Outlook, why_not, why_not_restart
 from nd7tui.theme import Role
 
 # Lines of output shown round the marked one before the whole is asked for with Enter.
@@ -154,6 +154,8 @@ def _mend(
         found += _key("■", "granted, and tried again under the new profile: it passes", width, "good")
     elif read_only and not reason:
         found += _key(g, "nothing: this dashboard was started with --read-only", width, "dim")
+    elif reason and verdict.remedy == "cannot-grant" and verdict.source == "kernel":
+        found += _key(g, "nothing: no grant opens this, see why below", width, "dim")
     elif reason:
         found += _key(g, f"nothing: {look.short_text(reason, home)}", width, "dim")
     elif outlook is not None and outlook.already:
@@ -170,11 +172,13 @@ def _mend(
         found += _key(caps["undo"], taken, width, "dim", "screen.press('undo')")
     if not reason and not read_only and row.state in ("open", "repeated") and not tight:
         found += _key(wider, "choose wider or narrower, and for how long", width, "dim", "screen.press('wider')")
-    if verdict.remedy == "restart-wider":
+    if verdict.remedy == "restart-wider" and verdict.source != "nd7-exec":
         wider = f" with {path} granted" if verdict.grant else ""
         text = f"restart {who} wider{wider}: {row.tool or 'the agent'} runs inside the agent, which no grant reaches"
         found += _key(again, text, width, "strong", "screen.press('restart')")
-    if verdict.remedy == "cannot-grant" and verdict.source != "none":
+    if verdict.source == "nd7-exec":
+        found += _restart(again, session, width)
+    elif verdict.remedy == "cannot-grant" and verdict.source != "none":
         found += _key(
             " ", "tell the agent to do without it, or do this step yourself outside the session", width, "dim"
         )
@@ -184,6 +188,17 @@ def _mend(
     if hidden:
         found += _key(caps["reveal"], hidden, width, "dim", "screen.press('reveal')")
     return found
+
+
+def _restart(cap: str, session: SessionRow | None, width: int) -> list[Line]:
+    """What to do where nd7-exec itself could not run a command: about the session, for no path is the matter."""
+    who = session.name if session is not None else "the session"
+    if session is not None and not why_not_restart(session):
+        text = f"restart {who}, which writes its profile and its rules anew; its conversation goes on"
+        found = _key(cap, text, width, "strong", "screen.press('restart')")
+    else:
+        found = _key(" ", f"start {who} again with nd7 run: it cannot be mended while it runs", width, "strong")
+    return found + _key(" ", "if it comes back: nd7 doctor says what is wrong on this machine", width, "dim")
 
 
 def _hidden(row: Row, caps: dict[str, str], revealed: bool) -> str:
@@ -231,9 +246,11 @@ def detail(
         shown = look.short_path(verdict.target, home)
         line = Line("path").put(fit(safe(shown), width, "middle"))
         found.append(line)
-        if len(verdict.targets) > 1:
-            others = ", ".join(look.short_path(target, home) for target in verdict.targets if target != verdict.target)
-            found.append(Line("dim").put(fit(safe("and " + others), width)))
+        # The host of a port that stands there already is no other target.
+        others = [one for one in verdict.targets if one != verdict.target and not verdict.target.startswith(one + ":")]
+        if others:
+            named = "and " + ", ".join(look.short_path(target, home) for target in others)
+            found += indented(wrap(safe(named), width, 3), 0, "dim")
     if verdict.source != "none" and not tight:
         glyph, word, role = look.STATE[row.state]
         state = Line("dim").put(glyph, role).gap().put(word, role)

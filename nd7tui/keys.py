@@ -52,6 +52,8 @@ TABLE: tuple[Key, ...] = (
         ("dashboard", "moment"), "Mend", True),
     Key("copy", "y", "y", "copy", "copy the command line that would do it, or the target",
         ("dashboard", "moment", "grants", "deeds", "history", "past"), "Mend"),
+    Key("print", "Y", "Y", "print", "leave, and print what y copies: where a terminal or tmux lets nothing be copied",
+        ("dashboard", "moment", "grants", "deeds", "history", "past"), "Mend"),
     Key("open", "enter", "Enter", "open", "a denial: the whole of it; a session: put this terminal on its screen",
         ("dashboard", "history", "grants"), "Look"),
     Key("choose", "enter", "Enter", "grant", "grant the selected width, for so long", ("wider",), "Mend", True),

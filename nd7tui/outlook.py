@@ -41,6 +41,8 @@ def why_not(row: Row, session: SessionRow | None) -> str:
     verdict = row.verdict
     if verdict.source == "none":
         return "this is no denial of nd7's, so no grant helps"
+    if verdict.source == "nd7-exec":
+        return "no path was refused: nd7-exec could not run the command at all"
     if row.tied_to:
         return "it is about an earlier call, which has a row of its own"
     if verdict.remedy == "cannot-grant":
@@ -53,6 +55,19 @@ def why_not(row: Row, session: SessionRow | None) -> str:
         return "it belongs to no session of nd7's"
     if not session.live:
         return "the session has ended; a grant would reach nothing"
+    return ""
+
+
+def why_not_restart(session: SessionRow | None) -> str:
+    """Why `r` cannot restart a session, or ""."""
+    if session is None:
+        return "no session is selected"
+    if not session.live:
+        return "the session has ended; nd7 run claude --resume brings it back"
+    if session.agent != "claude":
+        return "only Claude Code can come back to its conversation"
+    if not session.session_ids:
+        return "the agent has not told its session's id yet"
     return ""
 
 

@@ -15,19 +15,6 @@ if TYPE_CHECKING:
     from nd7tui.app import Dashboard
 
 
-def why_not_restart(session: SessionRow | None) -> str:
-    """Why `r` cannot restart a session, or ""."""
-    if session is None:
-        return "no session is selected"
-    if not session.live:
-        return "the session has ended; nd7 run claude --resume brings it back"
-    if session.agent != "claude":
-        return "only Claude Code can come back to its conversation"
-    if not session.session_ids:
-        return "the agent has not told its session's id yet"
-    return ""
-
-
 class Outside(App[None]):
     """The part of the dashboard that deals with other programs."""
 

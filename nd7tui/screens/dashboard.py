@@ -309,10 +309,10 @@ class Main(Doors):
         """`u`: take back the last grant."""
         self.dash.undo()
 
-    def do_copy(self) -> None:
-        """`y`: the command line that would do it, or the target."""
-        if self.row is not None:
-            self.copy_row(self.row, revealed=self.row.id == self.revealed)
+    def to_copy(self) -> str:
+        """The command line that would do it, or the target."""
+        row = self.row
+        return self.of_row(row, revealed=row.id == self.revealed) if row is not None else ""
 
     def do_reveal(self) -> None:
         """`X`: the secrets of the selected row, until the selection moves."""

@@ -88,8 +88,10 @@ class Deeds(Page):
     def why_not(self, key: str) -> str:
         if key == "copy" and not self.dash.store.deeds:
             return "there is nothing to copy"
+        if key == "deeds":
+            return "this is the log"
         return super().why_not(key)
 
-    def do_copy(self) -> None:
-        """Copy the command line of the selected deed."""
-        self.dash.copy(self.dash.store.deeds[self.query_one(RowList).cursor].command)
+    def to_copy(self) -> str:
+        """The command line of the selected deed."""
+        return self.dash.store.deeds[self.query_one(RowList).cursor].command

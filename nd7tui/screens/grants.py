@@ -170,11 +170,10 @@ class Grants(Page):
         """`u`: the newest."""
         self.dash.undo()
 
-    def do_copy(self) -> None:
-        """`y`: the command line that gives it again."""
+    def to_copy(self) -> str:
+        """The command line that gives it again."""
         row = self.selected
-        if row is not None:
-            self.dash.copy(command_of(row.pid, row.path))
+        return command_of(row.pid, row.path) if row is not None else ""
 
     def do_open(self) -> None:
         """Enter: the denial that it came from."""

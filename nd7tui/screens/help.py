@@ -50,7 +50,8 @@ class Help(Page):
                 continue
             found += [Line(), Line().gap(2).put(safe(group), "head")]
             for key in rows:
-                reason = self.below.why_not(key.id)
+                # That the cursor is at the end needs no telling here.
+                reason = self.below.why(key.id) if group != "Move" else ""
                 line = Line("dim" if reason else "text").gap(2).put(safe(caps[key.id]), "key", cells=8)
                 parts = wrap(safe(key.does), max(width - 12, 20))
                 found.append(line.put(parts[0]))

@@ -383,12 +383,11 @@ class History(Page):
         if self.selected is not None:
             self.app.push_screen(Past(self.selected))
 
-    def do_copy(self) -> None:
-        """`y`."""
+    def to_copy(self) -> str:
+        """The target, or the command."""
         if self.by_target:
-            self.dash.copy(self.targets[self.list.cursor].target)
-        elif self.selected is not None:
-            self.dash.copy(self.selected.target or mask(self.selected.command))
+            return self.targets[self.list.cursor].target
+        return (self.selected.target or mask(self.selected.command)) if self.selected is not None else ""
 
     def do_export(self) -> None:
         """`e`: a Markdown file of what is searched for, secrets masked."""

@@ -10,7 +10,7 @@ from nd7tui.line import Line
 from nd7tui.messages import OutlookReady, StoreChanged
 from nd7tui.model import Row, SessionRow
 from nd7tui.outlook import why_not as row_why_not
-from nd7tui.outside import why_not_restart
+from nd7tui.outlook import why_not_restart
 from nd7tui.screens.doors import Doors
 from nd7tui.widgets.bar import Bar
 from nd7tui.widgets.textpane import TextPane
@@ -104,10 +104,9 @@ class Moment(Doors):
         """`u`."""
         self.dash.undo()
 
-    def do_copy(self) -> None:
-        """`y`."""
-        if self.row is not None:
-            self.copy_row(self.row, revealed=self.revealed)
+    def to_copy(self) -> str:
+        """The command line that would do it, or the target."""
+        return self.of_row(self.row, revealed=self.revealed) if self.row is not None else ""
 
     def do_reveal(self) -> None:
         """`X`: the secrets of this row, until it is left."""

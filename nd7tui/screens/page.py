@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.screen import Screen
+from textual.widget import Widget
 
 from nd7core.text import safe
 from nd7tui import keys
-from nd7tui.line import Line, both
+from nd7tui.line import Line, both, indented, wrap
 from nd7tui.widgets.bar import Bar
 
 if TYPE_CHECKING:
     from nd7tui.app import Dashboard
     from nd7tui.model import Row
 
+# What is said takes as many lines as it needs, up to this: a note that is cut may be cut before what matters.
+SAID_LINES = 4
 MOVES = ("up", "down", "page_up", "page_down", "top", "bottom")
+
+
+def _why_no_move(focused: Widget | None, key: str) -> str:
+    """Why a move changes nothing, or ""; lists and panes know, and an input has no such keys."""
+    why: Callable[[bool], str] | None = getattr(focused, "why_no_move", None)
+    return why(key in ("down", "page_down", "bottom")) if why is not None else "nothing here moves"
 
 
 class Page(Screen[None]):
@@ -47,14 +57,20 @@ class Page(Screen[None]):
             return "this dashboard was started with --read-only"
         if key == "theme":
             return self.dash.why_no_theme()
-        if key in MOVES and not hasattr(self.focused, f"action_{key}"):
-            return "nothing here moves"
+        if key in MOVES:
+            return _why_no_move(self.focused, key)
+        if key in ("next_pane", "back_pane") and len(self.focus_chain) < 2:
+            return "there is one pane here"
         return ""
+
+    def why(self, key: str) -> str:
+        """The same, for each key of the table: what cannot be copied cannot be printed, either."""
+        return self.why_not("copy" if key == "print" else key)
 
     async def action_press(self, key: str) -> None:
         """A key of the table."""
         self.dash.quiet()
-        reason = self.why_not(key)
+        reason = self.why(key)
         if reason:
             self.dash.say(f"{keys.BY_ID[key].word}: {reason}", "warn")
             return
@@ -74,6 +90,18 @@ class Page(Screen[None]):
 
     def _typing(self) -> bool:
         return type(self.focused).__name__ == "Input"
+
+    def to_copy(self) -> str:
+        """What `y` copies and `Y` prints here."""
+        return ""
+
+    def do_copy(self) -> None:
+        """`y`."""
+        self.dash.copy(self.to_copy())
+
+    def do_print(self) -> None:
+        """`Y`."""
+        self.dash.leave_with(self.to_copy())
 
     def do_next_pane(self) -> None:
         """Tab."""
@@ -95,11 +123,11 @@ class Page(Screen[None]):
 
         self.app.push_screen(Deeds())
 
-    def copy_row(self, row: Row, *, revealed: bool) -> None:
-        """Copy the command line that would mend a row, or its target, or what was run as it is shown."""
+    def of_row(self, row: Row, *, revealed: bool) -> str:
+        """The command line that would mend a row, or its target, or what was run as it is shown."""
         outlook = self.dash.outlook_of(row)
         shown = row.bare or row if revealed else row
-        self.dash.copy((outlook.command if outlook else "") or row.verdict.target or shown.command)
+        return (outlook.command if outlook else "") or row.verdict.target or shown.command
 
     def do_theme(self) -> None:
         """The next theme."""
@@ -138,7 +166,7 @@ class Page(Screen[None]):
         said = self.dash.said
         if said is not None:
             text, role = said
-            return [Line(role).gap().put(safe(text, 400), role)]
+            return indented(wrap(text, width - 2, SAID_LINES), 1, role)
         line = Line("dim").gap()
         # The last two are how one gets help and gets out: they are always there.
         last = Line("dim")
@@ -154,7 +182,7 @@ class Page(Screen[None]):
     def _hint(self, name: str) -> Line:
         do = f"screen.press('{name}')"
         piece = Line("dim").put(safe(self.dash.caps[name]), "key", do=do)
-        return piece.gap().put(safe(keys.BY_ID[name].word), "dim", do=do).gap(2)
+        return piece.put(safe(f" {keys.BY_ID[name].word}"), "dim", do=do).gap(2)
 
     def tick(self) -> None:
         """Once a second: what tells the time is drawn again."""

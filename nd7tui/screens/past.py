@@ -117,12 +117,9 @@ class Past(Page):
                     found.append(Line(role).gap(26).put(part))
         return found
 
-    def why_not(self, key: str) -> str:
-        return super().why_not(key)
-
-    def do_copy(self) -> None:
-        """`y`."""
-        self.dash.copy(self.entry.target or mask(self.entry.command))
+    def to_copy(self) -> str:
+        """The target, or the command."""
+        return self.entry.target or mask(self.entry.command)
 
 
 def kind_of(frame: Frame) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nd7tui import look
-from nd7tui.outlook import why_not
-from nd7tui.outside import why_not_restart
+from nd7tui.outlook import why_not, why_not_restart
 
 if TYPE_CHECKING:
     from nd7tui.screens.dashboard import Main

@@ -251,6 +251,10 @@ class Wider(Page):
         if key == "choose":
             rung = self.rung
             return "nothing is selected" if rung is None else rung.refused
+        if key == "shorter" and self.term == 0:
+            return "there is no shorter time"
+        if key == "longer" and self.term == len(TERMS) - 1:
+            return "there is no longer time"
         return ""
 
     def action_term(self, by: int) -> None:

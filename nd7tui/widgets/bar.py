@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from textual import events
+from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -18,12 +19,16 @@ Draw = Callable[[int], list[Line]]
 class Bar(Widget):
     """Draws what a function says, line by line.  A click on a piece that names an action runs it."""
 
-    DEFAULT_CSS = "Bar { height: 1; }"
+    DEFAULT_CSS = """
+    Bar { height: 1; }
+    Bar#bottom { height: auto; }
+    """
 
     def __init__(self, draw: Draw, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._draw = draw
         self._lines: list[Line] | None = None
+        self._high = 1
 
     @property
     def palette(self) -> Palette:
@@ -33,7 +38,14 @@ class Bar(Widget):
     def redraw(self) -> None:
         """Ask the function again."""
         self._lines = None
-        self.refresh()
+        width = self.size.width
+        grows = self.styles.is_auto_height and self.is_mounted and width > 0
+        self.refresh(layout=grows and len(self._draw(width)) != self._high)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """See `Widget`: for a bar whose height is that of what it says."""
+        self._high = max(1, len(self._draw(width)))
+        return self._high
 
     def notify_style_update(self) -> None:
         super().notify_style_update()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING
 
-from textual.geometry import Size
-
 from nd7core.mask import screen
 from nd7core.text import safe
 from nd7tui import look
@@ -56,7 +54,7 @@ def switches(counts: Mapping[Source, int], hidden: Set[Source], *, words: bool) 
         do = f"screen.press('source_{number}')"
         count = counts.get(source, 0)
         label = f"{glyph} {word} {count:,}" if words else f"{glyph}{count:,}"
-        label += (" ✕" if words else "✕") if off else ""
+        label += (" hidden" if words else " off") if off else ""
         line.put(safe(f"{number} "), "faint", do=do).put(safe(label), "faint" if off else role, do=do)
         line.gap(2 if number < len(look.SOURCES) else 0)
     return line
@@ -130,18 +128,6 @@ class Card(Bar):
     def __init__(self, draw: Draw, more: Callable[[int], Line], *, id: str) -> None:
         super().__init__(draw, id=id)
         self._more = more
-        self._high = 0
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """See `Widget`."""
-        self._high = len(self._draw(width))
-        return self._high
-
-    def redraw(self) -> None:
-        """See `Bar`."""
-        self._lines = None
-        width = self.size.width
-        self.refresh(layout=self.is_mounted and width > 0 and len(self._draw(width)) != self._high)
 
     def lines(self) -> list[Line]:
         """See `Bar`."""

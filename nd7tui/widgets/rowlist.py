@@ -163,6 +163,15 @@ class RowList(ScrollView, can_focus=True, inherit_bindings=False):
         line = bar.join(self.source.line(place, width - 1))
         return line.strip(width, self.palette, selected=selected, focused=self.has_focus)
 
+    def why_no_move(self, forward: bool) -> str:
+        """Why the cursor cannot go on in a direction, or ""."""
+        count = len(self.source)
+        if not count:
+            return "there are no rows"
+        if forward:
+            return "this is the last row" if self.cursor == count - 1 and self.following >= self.can_follow else ""
+        return "" if self.cursor else "this is the first row"
+
     # -- keys and mouse -------------------------------------------------------------------------------------------
 
     def action_up(self) -> None:

@@ -71,6 +71,13 @@ class TextPane(ScrollView, can_focus=True, inherit_bindings=False):
     def _by(self, lines: int) -> None:
         self.scroll_to(y=round(self.scroll_offset.y) + lines, animate=False, immediate=True, force=True)
 
+    def why_no_move(self, forward: bool) -> str:
+        """Why nothing more is to be seen in a direction, or ""."""
+        if self.max_scroll_y <= 0:
+            return "all of it is on the screen"
+        at = round(self.scroll_offset.y)
+        return ("this is the end" if at >= self.max_scroll_y else "") if forward else "" if at else "this is the top"
+
     def action_up(self) -> None:
         """One line up."""
         self._by(-1)

@@ -210,9 +210,10 @@ def rows() -> list[Row]:
                 "execute",
                 "",
                 (),
-                "restart-wider",
+                "cannot-grant",
                 "",
-                "nd7-exec found the session but no profile in it, and ran nothing.",
+                "nd7-exec ran nothing: session has no policy.sb. The session's policy cannot be used; restart the "
+                "session, or mend the file it names.",
                 "",
                 "nd7-exec: session has no policy.sb",
             ),

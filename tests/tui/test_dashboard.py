@@ -174,7 +174,7 @@ async def test_sources_are_switched_and_their_counts_stay(here: Places) -> None:
         await pilot.press("1")
         await pilot.pause()
         text = picture(app)
-        assert "▲ kernel 4 ✕" in text
+        assert "▲ kernel 4 hidden" in text
         assert said(app) == "kernel: hidden"
         await pilot.press("2", "3", "4")
         await pilot.pause()
@@ -242,7 +242,7 @@ async def test_g_does_what_the_detail_says_or_says_why_not(here: Places) -> None
         for row, reason in (
             ("77aa/1", "cannot be granted"),
             ("3f0c/6", "cannot be granted"),
-            ("3f0c/5", "only a restart"),
+            ("3f0c/5", "nd7-exec could not run"),
         ):
             main_of(app).stream.select(row)
             await pilot.pause()

@@ -1,0 +1,54 @@
+"""The detail's advice: what each key would do, said once, and never what does not help."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import tui_rows
+
+from nd7core.attribution.verdict import Verdict
+from nd7tui import keys
+from nd7tui.detail import detail
+from nd7tui.model import Row, SessionRow
+
+SESSION, *_ = tui_rows.sessions()
+BY_ID = {row.id: row for row in tui_rows.rows()}
+
+
+def text(row: Row, session: SessionRow | None = SESSION, width: int = 100) -> str:
+    return " ".join(" ".join(str(line.text) for line in detail(row, session, None, keys.caps({}), width)).split())
+
+
+def test_a_command_that_nd7_exec_could_not_run_is_about_the_session_and_no_path() -> None:
+    shown = text(BY_ID["3f0c/5"])
+    assert "g nothing: no path was refused: nd7-exec could not run the command at all" in shown
+    assert "r restart api-server, which writes its profile and its rules anew" in shown
+    assert "nd7 doctor says what is wrong on this machine" in shown
+    assert "do without it" not in shown and "cannot be granted" not in shown
+    # The reason stands once.
+    assert shown.count("session has no policy.sb") == 2  # what came back, and why
+    other = text(BY_ID["3f0c/5"], replace(SESSION, agent="bash"))
+    assert "start api-server again with nd7 run" in other and "r restart" not in other
+
+
+def test_why_no_grant_helps_is_said_once() -> None:
+    shown = text(BY_ID["77aa/1"])
+    assert "g nothing: no grant opens this, see why below" in shown
+    assert shown.count("Only DNS and TCP port 443 are let out") == 1
+    assert "tell the agent to do without it" in shown
+
+
+def targets(*names: str) -> Row:
+    verdict = Verdict("kernel", "matched", "network", names[0], names, "cannot-grant", "", "why", "", "")
+    return replace(BY_ID["77aa/1"], verdict=verdict)
+
+
+def test_a_host_whose_port_stands_there_is_no_second_target() -> None:
+    assert "and localhost" not in text(targets("localhost:3000", "localhost"))
+    assert "and [::1]:3000" in text(targets("localhost:3000", "localhost", "[::1]:3000"))
+
+
+def test_many_targets_are_wrapped_and_not_cut() -> None:
+    names = tuple(f"/srv/data/number-{n}" for n in range(9))
+    shown = text(replace(BY_ID["3f0c/1"], verdict=replace(BY_ID["3f0c/1"].verdict, target=names[0], targets=names)))
+    assert all(name in shown for name in names)
