@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection
 
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
+from nd7core.policy.rules import LinuxRules
 from nd7exec import scribe, warden, wire
 from nd7exec.commands import Plan
 from nd7exec.lifecycle import Session
@@ -89,6 +90,41 @@ def fork_scribe(session: Session, places: Places, directory: str, handled: Colle
             as_child(handled, [theirs.fileno()])
             scribe.main(Link(theirs), places, session, directory)
     return pid, Link(ours)
+
+
+def planned(
+    session: Session,
+    floor: LinuxRules,
+    terminal: frozenset[int],
+    limit: tuple[int, int],
+    ignored: frozenset[int],
+) -> Callable[[int, int], Plan]:
+    """What the zygote is told before it is forked, once its two pipes are there.
+
+    Args:
+        terminal: which of 0, 1, 2 are to be the session's own terminal.
+        limit: RLIMIT_NOFILE as the person had it.
+        ignored: signals that the person has had ignored.
+    """
+
+    def plan(offer: int, taken: int) -> Plan:
+        return Plan(
+            program=session.program,
+            argv=session.argv,
+            environ=session.environ,
+            cwd=session.record.project,
+            floor=floor,
+            shell=session.shell,
+            offer=offer,
+            taken=taken,
+            terminal=terminal,
+            umask=umask(),
+            open_files=limit,
+            ignored=ignored,
+            records=session.kernel_records,
+        )
+
+    return plan
 
 
 class Household:

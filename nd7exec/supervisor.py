@@ -24,10 +24,10 @@ from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7core.policy import build, compile_linux
 from nd7core.policy.rules import LinuxRules
-from nd7exec import prctl, processes, staff
+from nd7exec import claims, prctl, processes, staff
 from nd7exec.broker import Broker, PolicyFile, Refusal
+from nd7exec.claims import Untrue
 from nd7exec.client import EXEC, RECORD
-from nd7exec.commands import Plan
 from nd7exec.console import Console, noted
 from nd7exec.health import BLIND
 from nd7exec.lifecycle import Session, headline
@@ -86,7 +86,7 @@ class Supervisor:
         self.to_warden: Colleague | None = None
         self.to_zygote: Colleague | None = None
         self.log = Logbook(self.loop, session, places, HANDLED, self.say, self.granted_now)
-        self.agent = self.zygote = self.warden = 0
+        self.agent = self.agent_start = self.zygote = self.warden = 0
         self.status: int | None = None
         self.asked_by = 0
         self.problem = ""
@@ -152,24 +152,7 @@ class Supervisor:
         for number in (signal.SIGTTOU, signal.SIGPIPE):
             signal.signal(number, signal.SIG_IGN)
         self.log.start(self.directory)
-
-        def plan(offer: int, taken: int) -> Plan:
-            return Plan(
-                program=self.session.program,
-                argv=self.session.argv,
-                environ=self.session.environ,
-                cwd=self.session.record.project,
-                floor=self.floor,
-                shell=self.session.shell,
-                offer=offer,
-                taken=taken,
-                terminal=self.console.replaced,
-                umask=staff.umask(),
-                open_files=limit,
-                ignored=ignored,
-                records=self.session.kernel_records,
-            )
-
+        plan = staff.planned(self.session, self.floor, self.console.replaced, limit, ignored)
         household = staff.Household(plan, self.sweep, HANDLED)
         self.warden, self.zygote = household.warden, household.zygote
         self.to_warden = Colleague(self.loop, household.to_warden, self.from_warden, self.warden_gone)
@@ -232,25 +215,42 @@ class Supervisor:
         self.all_gone()
 
     def from_zygote(self, message: Message) -> None:
+        try:
+            self.heard(message)
+        except ValueError as error:
+            why = f"the process that starts commands is not to be trusted: {error}"
+            self.problem = self.problem or f"{why}; the session was ended"
+            self.log.note("nd7:supervisor", "gap", {"text": why})
+            if self.broker:
+                self.broker.gone = why
+            self.end()
+
+    def heard(self, message: Message) -> None:
+        """What the zygote says.  Raises ValueError where it cannot be so."""
         if message.kind == b"A":
-            self.agent_started(int(message.body))
+            if self.broker is None or self.broker.agents:
+                raise Untrue("it told of another agent")
+            found = claims.child(message.body, self.zygote)
+            self.agent_started(int(message.body) if found else 0, found.start if found else 0)
         elif message.kind == b"a":
-            self.agent_ended(int(message.body))
+            self.agent_ended(claims.status(message.body))
         elif message.kind == b"s":
             # Not at the end: there it is the warden that stops everything, before it kills it.
             if not self.ending and not self.console.suspend():
                 self.signal_agent(signal.SIGCONT)
         elif message.kind == b"b" and self.observed:
             pid, started, by_agent, probe, text = message.body.split(b" ", 4)
-            self.observed.started(int(pid), Command(int(started), by_agent == b"1", text, probe == b"1"))
+            command = Command(claims.number(started), by_agent == b"1", text, probe == b"1")
+            self.observed.started(claims.number(pid), command)
         elif message.kind == b"c" and self.observed:
-            command = self.observed.ended(int(message.body))
+            ended = self.observed.ended(claims.number(message.body))
             # nd7's own probe uses up no grant for one command, and no hook tells of it.
-            if command and not command.canary:
-                self.log.command(command.started, command.by_agent, command.text)
+            if ended and not ended.canary:
+                self.log.command(ended.started, ended.by_agent, ended.text)
         elif message.kind == b"P" and self.proofs and self.observed:
-            self.observed.canaries.add(int(message.body))
-            self.proofs.canary.started(int(message.body))
+            if claims.child(message.body, self.zygote):
+                self.observed.canaries.add(int(message.body))
+                self.proofs.canary.started(int(message.body))
         elif message.kind == b"N":
             self.problem = message.body.decode("utf-8", "replace")
 
@@ -268,9 +268,10 @@ class Supervisor:
 
     # The session's life
 
-    def agent_started(self, pid: int) -> None:
-        self.agent = pid
-        if self.broker and self.observed:
+    def agent_started(self, pid: int, start: int) -> None:
+        """The agent runs, or has ended already (0): what it was is told then."""
+        self.agent, self.agent_start = pid, start
+        if pid and self.broker and self.observed:
             self.broker.agents.add(pid)
             self.observed.agents.add(pid)
         self.started()
@@ -384,8 +385,7 @@ class Supervisor:
     def signal_agent(self, number: int) -> None:
         """Signal the agent's process group; it is our descendant's child and not reaped while `agent` is set."""
         if self.agent:
-            with contextlib.suppress(OSError):
-                os.killpg(self.agent, number)
+            claims.signal_group(self.agent, self.agent_start, number)
 
     def stop(self, number: int) -> None:
         """Pass on a signal that asks to end; what does not end by itself is ended.  SIGINT and SIGQUIT only ask."""

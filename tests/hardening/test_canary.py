@@ -78,7 +78,7 @@ def test_nothing_of_it_is_left_and_none_of_it_counts(world: World) -> None:
     running = start(world)
     reach(world, running.pid, "enforcing")
     assert not [name for name in (*world.listdir(HOME), *world.listdir("/tmp")) if "canary" in name]
-    assert {frame["kind"] for frame in frames(world)} == {"canary"}  # no attempt, no hook, no gap
+    assert {frame["kind"] for frame in frames(world)} == {"session", "canary"}  # no attempt, no hook, no gap
     assert not [name for name in world.listdir(f"{STATE}/sessions") if name.startswith(".")]
     end(world, running)
 
