@@ -116,7 +116,8 @@ def poisoned(places: Places, owner: Sleeper) -> None:
     evil_path = f"{places.home}/.cache/{EVIL_PATH}/f"
     os.makedirs(os.path.dirname(evil_path).encode("utf-8", "surrogateescape"))
     story = Story(places, "3f0c", project, owner.pid, name=EVIL, enforced={EVIL_NAME: EVIL}, canary={"state": EVIL})
-    story.start()
+    story.append("session_start", story.body(EVIL, reason=EVIL))
+    story.append("prompt", story.body("UserPromptSubmit", text=EVIL))
     story.call(EVIL, EVIL)
     story.call("line one\n" + EVIL, f"{EVIL}\nsh: 1: cannot create {evil_path}: Permission denied\n{EVIL}")
     story.denied_write(evil_path, EVIL)
@@ -132,9 +133,18 @@ def poisoned(places: Places, owner: Sleeper) -> None:
     story.ask(EVIL)
     sessions.update(places, owner.pid, lambda record: _granted(record, evil_path))
     past = Story(places, "past", f"/srv/{EVIL_PATH}")
-    past.start()
-    past.denied_write(evil_path)
+    past.append("session_start", past.body("SessionStart", reason=EVIL))
+    past.append("prompt", past.body("UserPromptSubmit", text=EVIL))
+    past.call("line one\n" + EVIL, f"{EVIL}\nsh: 1: cannot create /srv/{EVIL_PATH}/f: Permission denied\n{EVIL}")
+    past.denied_write(f"/srv/cache/{EVIL_PATH}", EVIL)
+    past.call(EVIL, "nd7-exec: session has no policy.sb " + EVIL, 126)
+    past.say(f"The sandbox denied writing to /etc/{EVIL_PATH}. {EVIL}")
+    past.append(EVIL_NAME, {"text": EVIL, "cwd": EVIL}, source="intent:" + EVIL)
+    past.append("hook", past.body("Notification", raw={"hook_event_name": EVIL, "message": EVIL}))
     past.end()
+    log = next(Path(past.log.directory).glob("*.ndjson"))
+    with log.open("ab") as stream:  # and bytes that are no frame, where the moment shows them as damage
+        stream.write(b"{" + EVIL.encode("utf-8", "surrogateescape").replace(b"\n", b"") + b"\xff\xfe\n")
     logs = Path(places.state) / "sessions"
     (logs / "torn").mkdir(mode=0o700)
     (logs / "torn" / "events.ndjson").write_bytes(
@@ -165,6 +175,38 @@ def assert_clean(tty: Tty, where: str) -> None:
     assert b"\x1b[9;31;7m" not in tty.bytes
 
 
+# By what keys each screen is reached from the first one, looked through, and left.
+WHOLE = ("enter", "end", "escape")
+TYPED = EVIL.replace("\x1b", "").replace("\r", "").replace("\t", "")
+SCREENS = {
+    "the detail, whole": ("home", "enter", "down", "end", "escape"),
+    "every row, whole": ("down", *WHOLE, "down", *WHOLE, "down", *WHOLE, "down", *WHOLE, "down", *WHOLE),
+    "a session alone": ("tab", "tab", "tab", "down", "down", "up", "shift+tab", "escape"),
+    "what is in force": ("home", "down", "i", "end", "home", "escape"),
+    "how wide": ("home", "down", "G", "down", "down", "right", "right", "escape"),
+    "grants": ("a", "down", "y", "enter", "end", "escape", "escape"),
+    "the profile": ("p", "down", "end", "escape"),
+    "help of one session": ("tab", "tab", "down", "?", "end", "escape", "escape"),
+    "a new session": ("n", "x", "tab", TYPED, "tab", TYPED, "tab", TYPED, "?", "escape", "escape"),
+    "the palette": ("ctrl+p", "g", "escape"),
+    "the filter": ("/", "Perm", "enter", "/", "\u202e\u200bx", "escape", "escape"),
+    "a grant": ("home", "down", "down", "g", "u", "escape"),
+    "what nd7 did": ("l", "down", "y", "escape"),
+    "what is said": ("home", "down", "y"),
+    "past denials": ("h", *(" ",) * 12, "down", "down", "down", "y", "escape", "escape", "escape"),
+    "past denials, typed for": ("h", TYPED, "down", "escape", "escape", "escape"),
+    "past denials by target": ("h", "down", "v", "down", "down", "y", "enter", "escape", "escape", "escape"),
+    "a moment": ("h", "down", "enter", "home", "down", "end", "y", "escape", "escape", "escape"),
+    "every moment": ("h", "down", "down", *WHOLE, "down", *WHOLE, "down", *WHOLE, "escape", "escape"),
+    "light": ("t",),
+    "the terminal's own colours": ("t", "down"),
+}
+# Where nothing that a session wrote has a place.
+QUIET = ("the palette", "light")
+# How what was hostile looks once it is on the screen: a picture of a control, or its number.
+SHOWN = re.compile("␛|␀|\\\\u202e|\\\\x9b|\\\\u200b".encode())
+
+
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 def test_nothing_of_a_session_reaches_the_terminal_raw(here: Places, owner: Sleeper, size: tuple[int, int]) -> None:
     poisoned(here, owner)
@@ -177,41 +219,18 @@ def test_nothing_of_a_session_reaches_the_terminal_raw(here: Places, owner: Slee
         for _ in range(12):  # each row with its detail
             tty.press("down")
         assert_clean(tty, "the rows")
-        for screen, keys in {
-            "the detail, whole": ("home", "enter", "down", "end", "escape"),
-            "every row, whole": (
-                "down",
-                "enter",
-                "end",
-                "escape",
-                "down",
-                "enter",
-                "end",
-                "escape",
-                "down",
-                "enter",
-                "end",
-                "escape",
-            ),
-            "a session alone": ("tab", "tab", "tab", "down", "down", "up", "shift+tab", "escape"),
-            "how wide": ("home", "down", "G", "down", "down", "right", "right", "escape"),
-            "grants": ("a", "down", "y", "escape"),
-            "the profile": ("p", "down", "end", "escape"),
-            "help": ("?", "end", "escape"),
-            "a new session": ("n", "x", "tab", EVIL.replace("\x1b", "").replace("\r", ""), "escape"),
-            "the palette": ("ctrl+p", "g", "escape"),
-            "the filter": ("/", "Perm", "enter", "/", "\u202e\u200bx", "escape", "escape"),
-            "a grant": ("home", "down", "down", "g", "u", "l", "down", "escape"),
-            "light": ("t",),
-        }.items():
+        for screen, keys in SCREENS.items():
+            tty.bytes.clear()
             tty.press(*keys)
             tty.read(0.3)
             # Copying writes OSC 52 itself, in base64: the one that is meant.
             tty.bytes = bytearray(re.sub(rb"\x1b\]52;c;[A-Za-z0-9+/=]*\x07", b"", bytes(tty.bytes)))
             assert_clean(tty, screen)
-        assert b"TEVBSzE=" not in re.sub(rb"\x1b\[[0-9;]*[Hm]", b"", bytes(tty.bytes)) or "␛]52".encode() in tty.bytes
+            # That nothing came through proves something only where something was there to be shown.
+            if screen not in QUIET:
+                assert SHOWN.search(tty.bytes), f"{screen}: nothing hostile was on it"
         assert tty.child.poll() is None, "the dashboard is gone"
-        tty.press("escape", "escape", "q")
+        tty.press("escape", "escape", "escape", "escape", "q")
         tty.read(1.0)
     finally:
         status = tty.close()
