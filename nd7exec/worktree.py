@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from nd7exec import errand, lifecycle, ourselves, place
 SUFFIX = "-worktrees"
 SECONDS = 600.0
 MOST_READ = 16 << 20
+MOST_LISTED = 10_000
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 # What git's own `rev-parse --local-env-vars` names: these would lead it to another repository.
 LOCAL = frozenset(
@@ -65,8 +67,6 @@ class Worktree:
     @property
     def removal(self) -> str:
         """What takes it away, to be typed."""
-        import shlex
-
         return shlex.join(["git", "-C", self.main, "worktree", "remove", self.path])
 
 
@@ -102,12 +102,23 @@ def find(name: str, project: str, places: Places) -> Worktree:
     for at in (holder, path):
         if os.path.islink(at) or (os.path.lexists(at) and not os.path.isdir(at)):
             raise _no(f"{at} is in the way: it is no directory", "move it away, or give another NAME")
+        if why := lifecycle.others_write(at):
+            raise _no(f"{at} can be written by others ({why})", f"chmod go-w {at}, and see that it is yours")
     for session in sessions.live(places):
         if session.alive and session.record and session.record.project == path:
             raise _no(
                 f"session {session.pid} works in {path}", f"`nd7 attach {session.pid}` shows it; or give another NAME"
             )
-    there = _is_ours(path, repository)
+    own = _listed(path, repository)
+    there = bool(own) and os.path.lexists(os.path.join(path, ".git"))
+    if own and not there:
+        raise _no(
+            f"{path} was thrown away, and git still lists it",
+            f"`git -C {shlex.quote(main)} worktree prune` clears that; or give another NAME",
+        )
+    if there and not os.path.lexists(os.path.join(own, "index")):  # which git writes last
+        removal = Worktree(path, main, repository, True, False).removal.replace(" remove ", " remove -f -f ")
+        raise _no(f"{path} was left half made", f"`{removal}` takes it away; or give another NAME")
     if not there and os.path.lexists(path) and os.listdir(path):
         raise _no(f"{path} is there already and is no worktree of {main}", "give another NAME, or move it away")
     return Worktree(path, main, repository, there, not there and not _has_branch(repository, name))
@@ -161,7 +172,7 @@ def undo(tree: Worktree, places: Places, environ: Mapping[str, str]) -> None:
 
 def _clean(tree: Worktree, git: str, environ: Mapping[str, str], record: Record, made: Sequence[str]) -> None:
     if tree.path in made and os.path.isdir(tree.path):
-        _run(git, ["worktree", "remove", "--force", tree.path], environ, record)
+        _run(git, ["worktree", "remove", "-f", "-f", tree.path], environ, record)  # twice: one half made is locked
         shutil.rmtree(tree.path, ignore_errors=True)  # follows no link; git leaves what it did not make
         if tree.new_branch and _has_branch(tree.repository, tree.name):
             os.makedirs(tree.path)  # the floor names it, and git is to run under no other
@@ -234,6 +245,8 @@ def _linked(at: str, git: str) -> Nd7Error:
     place_of = _read(git).removeprefix("gitdir:").strip()
     if "/modules/" in place_of:
         return _no(f"{at} is a submodule", "clone that repository by itself, or leave --worktree out")
+    if "/worktrees/" not in place_of:
+        return _no(f"{git} names another directory, and nd7 opens none that a project names", "leave --worktree out")
     top, found, _ = place_of.partition("/.git/worktrees/")
     named = f": --project {safe(top, 200)}" if found and top.startswith("/") else ""
     return _no(f"{at} is a worktree itself", f"name its main checkout{named}, or leave --worktree out")
@@ -254,14 +267,20 @@ def _no_link(tree: Worktree) -> None:
             raise _no(f"{path} has become a link", "see who else writes there")
 
 
-def _is_ours(path: str, repository: str) -> bool:
-    """Whether a directory is a worktree of a repository, as both of them say."""
-    # git writes either kind of path, as its worktree.useRelativePaths says.
-    own = os.path.normpath(os.path.join(path, _read(os.path.join(path, ".git")).removeprefix("gitdir:").strip()))
-    if os.path.dirname(own) != os.path.join(repository, "worktrees"):
-        return False
-    back = os.path.normpath(os.path.join(own, _read(os.path.join(own, "gitdir")).strip()))
-    return back == os.path.join(path, ".git")
+def _listed(path: str, repository: str) -> str:
+    """Where a repository keeps what is a worktree's own, or "" where it lists none at a path."""
+    listed = os.path.join(repository, "worktrees")
+    try:
+        with os.scandir(listed) as entries:
+            names = [entry.name for entry in entries][:MOST_LISTED]
+    except OSError:
+        return ""
+    for name in names:
+        own = os.path.join(listed, name)
+        # git writes either kind of path, as its worktree.useRelativePaths says.
+        if os.path.normpath(os.path.join(own, _read(os.path.join(own, "gitdir")).strip())) == f"{path}/.git":
+            return own
+    return ""
 
 
 def _unborn(repository: str) -> bool:

@@ -200,10 +200,12 @@ FAILING_FILTER = (
         ("git worktree add -q ../w; rm -rf file .git; mv ../w/.git .", "is a worktree itself", "leave --worktree out"),
         ("mkdir -p ../a/.git; mv .git ../a/; ln -s ../a/.git .git", "is a link", "leave --worktree out"),
         ("mv .git ../m; echo 'gitdir: ../x/.git/modules/m' > .git", "is a submodule", "clone that repository"),
+        ("mv .git .bare; echo 'gitdir: ./.bare' > .git", "names another directory", "leave --worktree out"),
         ("rm .git/HEAD", "is no git repository", "git init"),
         ("ln -s /home/dev ../project-worktrees", "is in the way", "another NAME"),
         ("mkdir ../project-worktrees; ln -s /home/dev ../project-worktrees/fix", "is in the way", "another NAME"),
         ("mkdir -p ../project-worktrees/fix/x", "is no worktree of", "another NAME"),
+        ("mkdir ../project-worktrees; chmod 777 ../project-worktrees", "written by others", "chmod go-w"),
         ("touch ../project-worktrees", "is in the way", "another NAME"),
         ("git checkout -q -b fix", "already checked out", "another NAME"),
         ("git checkout -q -b fix/deeper", "fix", "another NAME"),
@@ -264,11 +266,24 @@ def test_without_git(world: World):
     nothing_left(world)
 
 
-def test_an_end_in_the_middle_leaves_nothing(world: World):
+def slow_filter(world: World, command: str) -> None:
+    """A filter in the way of the checkout."""
+    world.write(".gitattributes", "file filter=f\n")
+    git(world, "add", ".gitattributes")
+    git(world, "commit", "-q", "-m", "attributes")
+    git(world, "config", "filter.f.smudge", command)
+
+
+@pytest.mark.parametrize("where", ["hook", "filter"])
+def test_an_end_in_the_middle_leaves_nothing(world: World, where: str):
     repository(world)
-    world.write(".git/hooks/post-checkout", "#!/bin/sh\ntouch .begun; exec sleep 600\n", 0o755)
+    begun = f"touch {world.project}/.git/begun; exec sleep 600"
+    if where == "hook":
+        world.write(".git/hooks/post-checkout", f"#!/bin/sh\n{begun}\n", 0o755)
+    else:
+        slow_filter(world, begun)
     running = world.start(["nd7", "run", "--worktree", "fix", "true"])
-    world.wait(lambda: world.exists(f"{HOLDER}/fix/.begun"))
+    world.wait(lambda: world.exists(".git/begun"))
     running.send_signal(signal.SIGINT)
     assert running.wait(20) == 130
     nothing_left(world)
@@ -286,6 +301,32 @@ def test_a_killed_nd7_takes_its_git_along(world: World):
     world.wait(lambda: not world.processes(), what=world.processes)
     running.wait(20)
     # What it left half made is no worktree that a second try would trip over: git knows it, and so it is gone on with.
+    assert start(world, "fix", "cat", "file").out == "one\n"
+
+
+def test_one_that_was_left_half_made_is_not_gone_on_with(world: World):
+    repository(world)
+    slow_filter(world, f"touch {world.project}/.git/begun; sleep 600")
+    running = world.start(["nd7", "run", "--worktree", "fix", "true"])
+    world.wait(lambda: world.exists(".git/begun"))
+    for process in [pid for pid, line in world.processes().items() if "nd7tui.cli" in line]:
+        os.kill(process, signal.SIGKILL)
+    world.wait(lambda: not world.processes(), what=world.processes)
+    running.wait(20)
+    git(world, "config", "--unset", "filter.f.smudge")
+    done = start(world, "fix")
+    assert done.code == 126 and "was left half made" in done.err
+    assert world.run(["sh", "-c", done.err.split("`")[1]]).code == 0
+    assert start(world, "fix", "cat", "file").out == "one\n"
+
+
+def test_a_worktree_whose_folder_was_thrown_away(world: World):
+    repository(world)
+    assert start(world, "fix").code == 0
+    assert world.run(["rm", "-r", HOLDER]).code == 0
+    done = start(world, "fix", "cat", "file")
+    assert done.code == 126 and "git still lists it" in done.err and not world.exists(HOLDER), done
+    assert world.run(["sh", "-c", done.err.split("`")[1]]).code == 0
     assert start(world, "fix", "cat", "file").out == "one\n"
 
 
