@@ -11,7 +11,7 @@ from dataclasses import replace
 from posixpath import dirname
 from typing import Any
 
-from nd7core.attribution import Failure, Look, Rules, Verdict, explain, explain_words
+from nd7core.attribution import Failure, Look, NotedLinks, Rules, Verdict, explain, explain_words
 from nd7core.attribution.failure import BASH_TOOLS, Platform
 from nd7core.attribution.paths import inside, is_shared
 from nd7core.attribution.rules import home_of, of_context, of_record
@@ -38,6 +38,7 @@ class _Session:
         self.rules: dict[tuple[object, ...], Rules] = {}
         self.words: set[tuple[int, str]] = set()
         self.refusals = Refusals()
+        self.links = NotedLinks()
 
 
 class Denials:
@@ -201,7 +202,7 @@ class Denials:
                 return verdict
             reason = "The person or the agent's own rules refused the call."
             return Verdict("none", "recorded", reason=reason, owner="person")
-        return explain(failure, look=self.look)
+        return explain(failure, look=self.look or session.links)
 
     def _failure(self, session: _Session, event: ToolEvent) -> Failure:
         return Failure(
@@ -266,6 +267,10 @@ class Denials:
             return []
         if session.refusals.feed(note):
             return []
+        if note.source == "nd7:recorder" and note.kind == "session":
+            session.project = _text(body, "project") or session.project
+        elif note.source == "nd7:recorder" and note.kind == "links":
+            session.links.take(body.get("links"))
         path = _text(body, "path")
         if not path.startswith("/"):
             return []

@@ -101,6 +101,7 @@ class Scribe:
             host=platform.node(),
             agent_config=session.agent_config,
             output_roots=session.output_roots,
+            link_roots=(session.record.project, session.record.tmp),
             hook_command=session.hook_command,
             agent=bool(session.record.agent),
         )

@@ -2,7 +2,7 @@
 
 from nd7core.attribution.engine import explain
 from nd7core.attribution.failure import Failure, platform_named
-from nd7core.attribution.look import FileLook, Look, Seen
+from nd7core.attribution.look import FileLook, Look, NotedLinks, Seen
 from nd7core.attribution.rules import Rules, of_context, of_policy, of_record
 from nd7core.attribution.verdict import Verdict
 from nd7core.attribution.words import explain_words
@@ -11,6 +11,7 @@ __all__ = [
     "Failure",
     "FileLook",
     "Look",
+    "NotedLinks",
     "Rules",
     "Seen",
     "Verdict",

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from posixpath import dirname
 from typing import Protocol
 
+MOST_LINKS = 10_000  # of one session
+
 
 @dataclass(frozen=True, slots=True)
 class Seen:
@@ -74,6 +76,25 @@ class FileLook:
             return Seen(False, False, None, "its folder does not exist")
         allowed = os.access(parent, os.W_OK | os.X_OK)
         return Seen(False, False, allowed, "" if allowed else f"its folder: {_reason(found, operation)}")
+
+
+class NotedLinks:
+    """The links that the log tells of, for a past session; of ordinary permissions nothing is known any more."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, str] = {}
+
+    def take(self, links: object) -> None:
+        """What one `links` frame tells; what has another shape is passed over."""
+        for path, real in links.items() if isinstance(links, dict) else ():
+            if isinstance(real, str) and len(self._links) < MOST_LINKS:
+                self._links[path] = real
+
+    def at(self, path: str, operation: str) -> Seen | None:
+        return None
+
+    def real(self, path: str) -> str | None:
+        return self._links.get(path)
 
 
 def _reason(found: os.stat_result, operation: str) -> str:

@@ -15,6 +15,7 @@ Frames that are nd7's own, beside those of the hooks:
                                    `agent`
     conversation nd7:recorder      here goes on the older one that the agent was asked to choose, `agent_session`; one
                                    that nobody asked for is a gap of `reason` conversation
+    links        nd7:recorder      `links`: where paths of the failed call `tool_use_id` led, whose result comes next
     canary       nd7:canary        a probe ran inside and met the policy, or not
     grant        nd7:grants        `action`, `path`, `scope`, `origin`, `revision`
     attempt      effect:nd7-broker what the broker refused by itself

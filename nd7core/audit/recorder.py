@@ -17,6 +17,7 @@ from blake3 import blake3
 
 from nd7core.audit.follow import Transcripts
 from nd7core.audit.frame import Frame
+from nd7core.audit.links import followed
 from nd7core.audit.log import AuditError
 from nd7core.audit.logs import Logs, Place, own_id
 from nd7core.calls import text_of
@@ -57,6 +58,7 @@ class Recorder:
         agent_config: the agent's configuration directory (canonical), below whose `projects/` transcripts
             are read; None follows none.
         output_roots: directories (canonical) below which a background command's output may be read.
+        link_roots: directories (canonical) below which the links that a failed call went through are noted.
         hook_command: the hook's command line as the agent was given it; failures of other hooks are not ours.
         agent: whether an agent with hooks is expected; else notes go to the recorder's own log at once.
 
@@ -80,13 +82,14 @@ class Recorder:
         host: str | None = None,
         agent_config: str | None = None,
         output_roots: Sequence[str] = (),
+        link_roots: Sequence[str] = (),
         hook_command: str = "",
         agent: bool = True,
     ) -> None:
         self.gaps = 0
         self.chosen = chosen
         self._pid, self._revision, self._about = nd7_session, revision, about or {}
-        self._choosing = choosing
+        self._choosing, self._link_roots = choosing, tuple(link_roots)
         self._hook_command = hook_command
         self._started = time.time_ns()
         self._began = started or self._started
@@ -260,8 +263,12 @@ class Recorder:
 
     def _append(self, place: Place, kind: str, body: dict[str, Any], source: str, ts: int) -> Frame:
         of = {"agent_session": place.claimed} if place.claimed else {}
-        full = body | of | {"nd7_session": self._pid, "policy_revision": self._revision()}
-        return place.log.append(kind, full, source=source, ts=ts)
+        ours = of | {"nd7_session": self._pid, "policy_revision": self._revision()}
+        if kind == "tool_result" and (links := followed(body, self._link_roots)):
+            # Before the result, whose reader is to know them.
+            told = {"tool_use_id": text_of(body.get("tool_use_id")), "links": links}
+            place.log.append("links", told | ours, source="nd7:recorder", ts=ts)
+        return place.log.append(kind, body | ours, source=source, ts=ts)
 
     # what went wrong
 
