@@ -7,7 +7,7 @@ but not where that would hide a reason: hashes of commits, uuids, paths and `Per
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -23,6 +23,8 @@ LONG_BODY = 40
 """Characters of base64 in a line that no word or path has."""
 _SHORT = {"passwd": 3, "password": 3, "passwrd": 3, "pwd": 3}
 
+_SMALL = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
+_NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _WORD = re.compile(r"[A-Za-z_]+")
 
 Span = tuple[int, int]
@@ -134,21 +136,52 @@ def secrets(text: str, *, cut_before: bool = False) -> list[Span]:
         cut_before: something stood before this text, which may have said what its first lines are.
     """
     lowered = text.lower()
+    if len(lowered) != len(text):  # a letter that has no small one of its own, as the Turkish capital I with its dot
+        lowered = text.translate(_SMALL)
     spans = [*_keys(text, cut_before)]
-    for probe, shape in shapes.TOKENS:
-        if probe in text:
-            spans += [match.span() for match in _pattern(shape).finditer(text)]
-    if any(probe in lowered for probe in shapes.HEADER_PROBES):
-        spans += _headers(text)
-    for probe, shape in shapes.PLACED:
+    if any(word in lowered for word in shapes.HEADERS):
+        spans += _headers(text, lowered)
+    if any(word in lowered for word in shapes.NAMES):
+        spans += _named(text, lowered)
+    for begins, shape in shapes.TOKENS:
+        if begins not in text:  # nearly always, and a generator costs ten times as much
+            continue
+        spans += [match.span() for match in _found(text, text, (begins,), shape)]
+    for begins, shape in shapes.PLACED:
+        if begins not in lowered:
+            continue
+        spans += _placed(begins, _found(text, lowered, (begins,), shape))
+    for probe, shape in shapes.AROUND:
         if probe in lowered:
-            for match in _pattern(shape).finditer(text):
-                group = match.lastindex or 0
-                if _plausible(probe, match[group], match[0]):
-                    spans.append(match.span(group))
-    if any(probe in lowered for probe in shapes.NAME_PROBES):
-        spans += _named(text)
+            spans += _placed(probe, _pattern(shape).finditer(text))
     return [(a, b) for a, b in _merged(spans) if text[a:b] != MASKED]
+
+
+def _places(text: str, words: tuple[str, ...]) -> list[int]:
+    """Where any of some words stands, in order."""
+    found: list[int] = []
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            found.append(at)
+            at = text.find(word, at + 1)
+    return sorted(found) if len(words) > 1 else found
+
+
+def _found(text: str, where: str, words: tuple[str, ...], shape: str) -> Iterator[re.Match[str]]:
+    """The matches of a pattern that begin where one of the words stands in `where`; none begins within another."""
+    done = 0
+    for at in _places(where, words):
+        if at >= done and (match := _pattern(shape).match(text, at)):
+            done = match.end()
+            yield match
+
+
+def _placed(probe: str, matches: Iterable[re.Match[str]]) -> Iterator[Span]:
+    for match in matches:
+        group = match.lastindex or 0
+        if _plausible(probe, match[group], match[0]):
+            yield match.span(group)
 
 
 @cache
@@ -180,7 +213,7 @@ def _plausible(probe: str, value: str, whole: str) -> bool:
     if probe == "://":
         # Without a colon it is a token only where it looks like one; `git@`, `user@` are names.
         return f":{value}@" in whole or _mixed(value)
-    if probe == "-u":  # docker run -u app:app
+    if probe in ("-u", "--user", "--proxy-user"):  # docker run -u app:app
         name = whole[: -len(value) - 1]
         return not name.endswith(value)
     if probe == "--":
@@ -197,17 +230,31 @@ def _is_path(value: str) -> bool:
     return len(value) < 30 or changes * 4 < len(value)
 
 
-def _headers(text: str) -> Iterator[Span]:
-    sentence = _pattern(shapes.SENTENCE)
-    for match in _pattern(shapes.HEADER).finditer(text):
-        a, b = match.span("secret")
-        if not sentence.match(text, a) and not text.startswith(("$", "<"), a):
-            yield a, b
+def _headers(text: str, lowered: str) -> Iterator[Span]:
+    """Values of headers that carry credentials: to the end of the line, or of the quotes that they stand in."""
+    sentence, name, sign = _pattern(shapes.SENTENCE), _pattern(shapes.HEADER_NAME), _pattern(shapes.HEADER_SIGN)
+    for word in shapes.HEADERS:
+        done = 0
+        for at in _places(lowered, (word,)):
+            if at < done:
+                continue
+            end = at + len(word)
+            start = at - len(lowered[max(0, at - 80) : at]) + len(lowered[max(0, at - 80) : at].rstrip(_NAME))
+            match = sign.match(text, end)
+            if not match or not name.fullmatch(lowered, start, end):
+                continue
+            quote = match[2] or (text[start - 1 : start] if not match[1] else "")
+            value = _pattern(rf"[^\r\n{quote}]+" if quote in ("'", '"') and quote else r"[^\r\n]+").match(
+                text, match.end()
+            )
+            if value and not sentence.match(text, value.start()) and value[0][0] not in "$<":
+                done = value.end()
+                yield value.span()
 
 
-def _named(text: str) -> Iterator[Span]:
+def _named(text: str, lowered: str) -> Iterator[Span]:
     sentence, no_name, no_value = _pattern(shapes.SENTENCE), _pattern(shapes.NO_NAME), _pattern(shapes.NO_VALUE)
-    for match in _pattern(shapes.NAMED).finditer(text):
+    for match in _found(text, lowered, shapes.NAMES, shapes.NAMED):
         group = "dq" if match["dq"] is not None else "sq" if match["sq"] is not None else "bare"
         value = match[group]
         a, b = match.span(group)
@@ -226,7 +273,11 @@ def _named(text: str) -> Iterator[Span]:
 
 
 def _keys(text: str, cut_before: bool) -> Iterator[Span]:
-    labels = list(_pattern("(?m)" + shapes.LABEL).finditer(text)) if "--" in text or "Private-Lines" in text else []
+    labels = (
+        list(_pattern("(?m)" + shapes.LABEL).finditer(text))
+        if "BEGIN" in text or "END " in text or "Private-Lines" in text
+        else []
+    )
     begun: re.Match[str] | None = None
     floor = 0
     for label in labels:
@@ -296,7 +347,8 @@ def _unlabelled(text: str, labels: list[re.Match[str]], cut_before: bool) -> Ite
     runs: list[Span] = []
     if cut_before:
         runs += _leading(text)
-    full = [match for match in _pattern(f"(?m)^{shapes.FULL_LINE}$").finditer(text) if _keyish(match["body"])]
+    lines = _pattern(f"(?m)^{shapes.FULL_LINE}$").finditer(text) if len(text) > 128 else ()
+    full = [match for match in lines if _keyish(match["body"])]
     start = None
     for one, other in pairwise([*full, None]):
         assert one is not None

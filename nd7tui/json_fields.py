@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 RULES = (
     "Fields are only ever added. Times are nanoseconds since the epoch; paths are absolute, and a byte in them that is "
-    "no UTF-8 is \\udcNN; what is not known is null. What looks like a secret is [masked] unless --show-secrets says so."
+    "no UTF-8 is \\udcNN; what is not known is null. What looks like a secret is [masked] without --show-secrets."
 )
 
 

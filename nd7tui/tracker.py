@@ -229,9 +229,12 @@ def unsecret(bare: Row, command: Masked, output: Masked, note: Masked, verdict: 
 
     Its paths stay, because keys act on them.
     """
+    hidden = command.hidden + output.hidden + note.hidden
+    if not hidden and bare.cut == (0, 0) and len(bare.command) < COMMAND_LIMIT:
+        return bare  # the sentences quote nothing but what has been looked through
     sentences = [window(text, 0, len(text)) for text in (verdict.line, verdict.reason, verdict.contradiction)]
     # What the sentences quote stands in the command or the output as well, and is not counted twice.
-    hidden = command.hidden + output.hidden + note.hidden or max(found.hidden for found in sentences)
+    hidden = hidden or max(found.hidden for found in sentences)
     if not hidden:
         return bare
     line, reason, contradiction = (found.text for found in sentences)
