@@ -123,9 +123,17 @@ def usage() -> str:
 
 def fail(error: Nd7Error) -> int:
     """Say an error on stderr as `nd7: what` and, where there is one, the next step."""
-    from nd7core.text import safe  # names of programs and paths are whatever somebody has called them
+    from nd7core.text import SafeText, safe, wrapped  # names of programs and paths are whatever somebody called them
 
-    sys.stderr.write(f"nd7: {safe(error.message, keep_newlines=True)}\n")
+    message = safe(error.message, keep_newlines=True)
+    try:
+        width = max(os.get_terminal_size(2).columns, 40)
+    except OSError:  # no terminal: lines are for programs
+        sys.stderr.write(f"nd7: {message}\n")
+    else:
+        first, *more = message.split("\n")
+        lines = wrapped(SafeText(first), width, "nd7: ", "     ")
+        sys.stderr.write("\n".join([*lines, *more]) + "\n")
     if error.hint:
         sys.stderr.write(f"     {safe(error.hint, keep_newlines=True)}\n")
     return error.exit_code

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nd7core.text import safe, safe_path
+from nd7core.text import SafeText, safe, safe_path, wrapped
 
 ANY_TEXT = st.text(st.characters(codec=None), max_size=300)
 HOSTILE = st.lists(
@@ -99,3 +99,16 @@ def test_a_long_path_keeps_its_end() -> None:
     assert safe_path(path, 60).startswith("/d/d")
     assert safe_path("/a/\x1b[31m/b") == "/a/␛[31m/b"
     assert safe_path(b"/a/\xff") == "/a/\\xff"
+
+
+@given(st.lists(st.text("abc/", min_size=1, max_size=30), max_size=30), st.integers(10, 60))
+def test_a_sentence_breaks_at_blanks_only(words: list[str], width: int) -> None:
+    lines = wrapped(SafeText(" ".join(words)), width, "nd7: ", "     ")
+    assert [word for line in lines for word in line[5:].split()] == words
+    assert lines[0].startswith("nd7: ") and all(line.startswith("     ") for line in lines[1:])
+    assert all(len(line) <= width or " " not in line[5:] for line in lines)
+
+
+def test_what_fits_stays_on_one_line() -> None:
+    assert wrapped(SafeText("a b  c"), 80, "x: ") == ["x: a b  c"]
+    assert wrapped(SafeText("aaaa bbbb"), 6) == ["aaaa", "bbbb"]
