@@ -23,7 +23,7 @@ from nd7tui import keys, theme
 from nd7tui.crash import Mortal
 from nd7tui.line import LastFilter, last_words
 from nd7tui.messages import Arrived, Finished, OutlookReady, StoreChanged
-from nd7tui.model import Batch, Row
+from nd7tui.model import Batch, Row, SessionRow
 from nd7tui.outside import Outside
 from nd7tui.screens.curtain import Curtain
 from nd7tui.screens.page import Page
@@ -226,21 +226,25 @@ class Dashboard(Outside, Themed, Mortal):
 
     def work_out(self, row: Row) -> None:
         """Work it out in a worker; `OutlookReady` tells the screen."""
-        if self._outlook_key(row) in self._outlooks:
+        about = self._outlook_key(row)
+        if about in self._outlooks:
             return
-        self.run_worker(partial(self._work_out, row), thread=True, group="outlook", exclusive=True, exit_on_error=False)
+        work = partial(self._work_out, row, self.store.session_of(row), about)
+        self.run_worker(work, thread=True, group="outlook", exclusive=True, exit_on_error=False)
 
-    def _work_out(self, row: Row) -> None:
+    def _work_out(self, row: Row, session: SessionRow | None, about: tuple[str, str, int]) -> None:
         from nd7tui.foresee import look
 
-        self.post_message(OutlookReady(row.id, look(self.places, row, self.store.session_of(row))))
+        self.post_message(OutlookReady(row.id, look(self.places, row, session), about))
 
     def on_outlook_ready(self, message: OutlookReady) -> None:
         row = self.store.row(message.row_id)
         if row is not None:
             if len(self._outlooks) >= OUTLOOKS_KEPT:
                 self._outlooks.clear()
-            self._outlooks[self._outlook_key(row)] = message.outlook
+            self._outlooks[message.about] = message.outlook
+            if message.about != self._outlook_key(row):
+                self.work_out(row)  # its session has ended or got another profile meanwhile: what was foreseen is void
             self.changed()
 
     # -- deeds ----------------------------------------------------------------------------------------------------

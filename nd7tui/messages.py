@@ -40,12 +40,14 @@ class OutlookReady(Message):
 
     Attributes:
         row_id: of the row that was asked about; an answer about a row that is no longer selected is only kept.
+        about: the row's id and state, and the revision of the profile, that it was worked out for.
     """
 
-    def __init__(self, row_id: str, outlook: Outlook) -> None:
+    def __init__(self, row_id: str, outlook: Outlook, about: tuple[str, str, int]) -> None:
         super().__init__()
         self.row_id = row_id
         self.outlook = outlook
+        self.about = about
 
 
 class Peeked(Message):

@@ -78,7 +78,7 @@ async def test_started_with_nothing_then_a_session_comes_and_goes(here: Places, 
     app = Dashboard(here)
     async with app.run_test(size=(120, 36)) as pilot:
         await until(pilot, lambda: app.store.caught_up)
-        assert "No sessions." in picture(app)
+        await until(pilot, lambda: "No sessions." in picture(app))
         story = Story(here, "3f0c", f"{here.home}/src/api", owner.pid, name="api")
         await until(pilot, lambda: "api" in picture(app))
         story.start()
