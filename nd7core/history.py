@@ -4,8 +4,6 @@ A cache in one SQLite file: the logs are the truth, the file may be deleted at a
 It lies in nd7's state directory and not in the cache directory of the home, because no confined process may
 ever write it: a forged row must not lead a person to a grant, nor a forged database to SQLite's own faults.
 
-A row's number is its time (milliseconds, times 64 for rows of one millisecond), so that the newest rows
-come first out of every index without sorting, and the next page begins where the last one ended.
 Writing is done by one `Indexer`; any number of `History` may read at the same time, one for each thread.
 """
 
@@ -24,15 +22,10 @@ from nd7core.audit.log import EVENTS
 from nd7core.audit.tail import Tail
 from nd7core.errors import Nd7Error
 from nd7core.history_query import SOURCES, Query
+from nd7core.history_sql import grams, like, marks, statement
 
-VERSION = 2
+VERSION = 3
 FILE = "history.sqlite"
-SLOTS = 64
-
-_COLUMNS = (
-    "e.id, l.session, e.seq, e.offset, e.ts, e.last_ts, e.source, e.state, e.operation, e.evidence, e.remedy, e.tool,"
-    " e.count, e.command, e.target, e.grant_path, e.reason, e.line, e.owner, l.project, l.nd7_session"
-)
 
 
 class HistoryError(Nd7Error):
@@ -138,7 +131,7 @@ class History:
         self._database: sqlite3.Connection | None = None
         self._inode = -1
 
-    def search(self, query: Query, *, limit: int = 50, before: int | None = None, budget: float = 0.04) -> Page:
+    def search(self, query: Query, *, limit: int = 50, before: int | None = None, budget: float = 0.03) -> Page:
         """The newest rows that fit.
 
         Args:
@@ -150,11 +143,11 @@ class History:
         found = self._connected()
         if found is None:
             return Page((), None, True)
-        sql, values = _statement(query, before, self._logs(found, query))
+        sql, values = statement(query, before, self._logs(found, query))
         rows: list[Entry] = []
         complete = True
         deadline = time.perf_counter() + budget
-        found.set_progress_handler(lambda: time.perf_counter() > deadline, 2000)
+        found.set_progress_handler(lambda: time.perf_counter() > deadline, 1000)
         try:
             for row in found.execute(sql + " LIMIT ?", [*values, limit]):
                 rows.append(_entry(row))
@@ -176,21 +169,21 @@ class History:
         """
         sources = query.sources or SOURCES[:3]
         words = (*query.words, *query.paths)
-        tests = [f"t.source IN ({_marks(sources)})", "t.target != ''"]
+        tests = [f"t.source IN ({marks(sources)})", "t.target != ''"]
         values: list[Any] = [SOURCES.index(name) for name in sources]
         for word in words:
             tests.append("t.target LIKE ? ESCAPE '\\'")
-            values.append(_like(word))
-        grams = [gram for word in words for gram in _grams(word)]
+            values.append(like(word))
+        found = [gram for word in words for gram in grams(word)]
         table = "target t"
-        if grams:
+        if found:
             # By way of the latest rows that fit, for a scan of all targets takes 80 ms for 250,000.
             table = (
                 "(SELECT DISTINCT e.target, e.source FROM hit h CROSS JOIN entry e ON e.id = h.rowid"
                 " WHERE h.hit MATCH ? ORDER BY h.rowid DESC LIMIT 5000) d"
                 " CROSS JOIN target t ON t.target = d.target AND t.source = d.source"
             )
-            values.insert(0, " AND ".join(f'"{gram}"' for gram in dict.fromkeys(grams)))
+            values.insert(0, " AND ".join(f'"{gram}"' for gram in dict.fromkeys(found)))
         sql = (
             f"SELECT t.target, t.source, t.sessions, t.count, t.last FROM {table} WHERE {' AND '.join(tests)}"
             " ORDER BY t.sessions DESC, t.last DESC LIMIT ?"
@@ -205,7 +198,7 @@ class History:
             "SELECT session, frames, first, last, project, agent, nd7_session, damaged, gaps, error, kernel, exec,"
             " model, other FROM log WHERE last < ? AND project LIKE ? ESCAPE '\\' ORDER BY last DESC LIMIT ?"
         )
-        values = [before if before is not None else 1 << 62, _like(project), limit]
+        values = [before if before is not None else 1 << 62, like(project), limit]
         return [PastSession(*row) for row in self._rows(sql, values)]
 
     def moment(self, entry: Entry, *, before: int = 20, after: int = 20) -> list[Frame | Damage]:
@@ -251,7 +244,7 @@ class History:
             return None
         sql = "SELECT id FROM log WHERE session LIKE ? ESCAPE '\\' AND project LIKE ? ESCAPE '\\' LIMIT 5000"
         try:
-            rows = found.execute(sql, [_like(query.session)[1:], _like(query.project)]).fetchall()
+            rows = found.execute(sql, [like(query.session)[1:], like(query.project)]).fetchall()
         except sqlite3.Error as error:
             raise _unreadable(error) from None
         return [row[0] for row in rows]
@@ -271,84 +264,6 @@ def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
 
 def _unreadable(error: sqlite3.Error) -> HistoryError:
     return HistoryError(f"the index of past denials cannot be read: {error}", hint="delete it; it is made again")
-
-
-def tag_of(source: int) -> str:
-    """A mark of three characters that the full text index finds: the source, so that it narrows a search early."""
-    return f"\u2039{source}\u203a"
-
-
-def _statement(query: Query, before: int | None, logs: list[int] | None) -> tuple[str, list[Any]]:
-    tests: list[str] = []
-    values: list[Any] = []
-    sources = query.sources or SOURCES[:3]
-    grams: list[str] = []
-    for word in query.words:
-        tests.append("(e.command LIKE ? ESCAPE '\\' OR e.target LIKE ? ESCAPE '\\' OR e.place LIKE ? ESCAPE '\\')")
-        values += [_like(word)] * 3
-        grams += _grams(word)
-    for path in query.paths:
-        tests.append("e.target LIKE ? ESCAPE '\\'")
-        values.append(_like(path))
-        grams += _grams(path)
-    if len(sources) < len(SOURCES):
-        tests.append(f"e.source IN ({_marks(sources)})")
-        values += [SOURCES.index(name) for name in sources]
-    for column, wanted in (("state", query.states), ("operation", query.operations), ("tool", query.tools)):
-        if wanted:
-            tests.append(f"e.{column} IN ({_marks(wanted)})")
-            values += wanted
-    if query.since is not None:
-        tests.append("e.id >= ?")
-        values.append(row_number(query.since))
-    for bound in (before, None if query.until is None else row_number(query.until)):
-        if bound is not None:
-            tests.append("e.id < ?")
-            values.append(bound)
-    if logs is not None:
-        tests.append(f"e.log IN ({_marks(logs)})")
-        values += logs
-    where = " AND ".join(tests) or "1"
-    tail = f"JOIN log l ON l.id = e.log WHERE {where}"
-    if grams and (logs is None or len(logs) > 200):
-        match = " AND ".join(f'"{gram}"' for gram in dict.fromkeys(grams))
-        if len(sources) == 1:
-            match += f' AND "{tag_of(SOURCES.index(sources[0]))}"'
-        later = "" if before is None else f" AND h.rowid < {int(before)}"
-        sql = f"SELECT {_COLUMNS} FROM hit h CROSS JOIN entry e ON e.id = h.rowid {tail}"
-        return f"{sql} AND h.hit MATCH ?{later} ORDER BY h.rowid DESC", [*values, match]
-    # Said outright, for the planner guesses: the newest rows first, or the few logs' own rows, or one source's.
-    index = "NOT INDEXED" if len(sources) > 1 else "INDEXED BY entry_source"
-    index = index if logs is None or len(logs) > 200 else "INDEXED BY entry_log"
-    return f"SELECT {_COLUMNS} FROM entry e {index} CROSS {tail} ORDER BY e.id DESC", values
-
-
-def _grams(word: str) -> list[str]:
-    """Trigrams that together cover a word, for the full text index; none for a shorter one.
-
-    Every third and the last: all of them would find little less (LIKE has the last word) and cost three times as much.
-    """
-    starts = [*range(0, len(word) - 2, 3), len(word) - 3] if len(word) > 2 else []
-    return [gram for start in starts[:20] if '"' not in (gram := word[start : start + 3])]
-
-
-def _marks(values: Any) -> str:
-    return ",".join("?" * len(values))
-
-
-def _like(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
-
-
-def row_number(ts: int) -> int:
-    """The least number of a row of this time (nanoseconds since the epoch)."""
-    return within(ts) // 1_000_000 * SLOTS
-
-
-def within(number: int) -> int:
-    """A number of a log, which may be any, held to what the index can store."""
-    return min(max(number, 0), (1 << 62) - 1)
 
 
 def _entry(row: Any) -> Entry:

@@ -14,20 +14,10 @@ from typing import Any
 
 from nd7core.audit.log import make_directory
 from nd7core.denials import Denial
-from nd7core.history import (
-    FILE,
-    SLOTS,
-    VERSION,
-    HistoryError,
-    connect,
-    index_path,
-    log_stamps,
-    row_number,
-    tag_of,
-    within,
-)
+from nd7core.history import FILE, VERSION, HistoryError, connect, index_path, log_stamps
 from nd7core.history_log import LogReading, read_in_steps
 from nd7core.history_query import SOURCES
+from nd7core.history_sql import SLOTS, row_number, tag_of, within
 
 SCHEMA = f"""
 CREATE TABLE log(
@@ -248,6 +238,7 @@ class Indexer:
     def _values(self, row: Denial, reading: LogReading, log: int | None, place: str) -> list[Any]:
         verdict = row.verdict
         source = SOURCES.index(verdict.source)
+        tag = tag_of(verdict.source, row.state, verdict.operation, _clean(row.tool, 100))
         seq = getattr(row.event, "last_seq", None)
         seq = seq if isinstance(seq, int) else getattr(row.event, "seq", 0)
         return [
@@ -262,7 +253,7 @@ class Indexer:
                 verdict.operation,
             ),
             *(verdict.evidence, verdict.remedy, _clean(row.tool, 100), row.count),
-            *(_clean(row.command, MAX_COMMAND), _clean(verdict.target, MAX_TARGET), place, tag_of(source)),
+            *(_clean(row.command, MAX_COMMAND), _clean(verdict.target, MAX_TARGET), place, tag),
             *(_clean(verdict.grant, MAX_TARGET), _clean(verdict.reason, MAX_TEXT), _clean(verdict.line, MAX_TEXT)),
             verdict.owner,
         ]

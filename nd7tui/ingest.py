@@ -29,9 +29,9 @@ from nd7tui.roster import roster
 from nd7tui.tracker import Track
 from nd7tui.watch import Watch, watch
 
-# An append is read at once, the next ones together so much later: the screen is drawn no more often than that, and
-# ten thousand rounds a second would keep it from being drawn at all.
-PACE_SECONDS = 0.008
+# An append is read at once.  Before the next round the thread rests as long as the last one took, between these
+# bounds: ten thousand appends a second must leave the interpreter to the thread that draws for half of the time.
+LEAST_REST, MOST_REST = 0.002, 0.03
 ORPHANED_SECONDS = 10.0
 SWEEP_SECONDS = 1.0
 READ_AT_ONCE = 1 << 20
@@ -163,7 +163,7 @@ class Ingest:
 
     def _wait(self, watching: Watch, roots: list[tuple[str, int, int]]) -> None:
         followed: list[sessions.Session] | None = None
-        due = read = 0.0  # what was written before the watcher was up is found by a look at everything
+        due = rested = 0.0  # what was written before the watcher was up is found by a look at everything
         while not self._stop.is_set():
             if time.monotonic() >= due:
                 if self._roots() != roots:
@@ -179,7 +179,7 @@ class Ingest:
             seen = watching.wait(due - time.monotonic())
             if seen.over:
                 return
-            early = read + PACE_SECONDS - time.monotonic()
+            early = rested - time.monotonic()
             if seen.paths and early > 0:
                 self._stop.wait(early)
                 more = watching.wait(0)
@@ -188,8 +188,10 @@ class Ingest:
                 seen.paths |= more.paths
                 seen.ended |= more.ended
             if seen.paths or seen.ended:
+                began = time.monotonic()
                 self._changed(seen.paths, ended=bool(seen.ended))
-                read = time.monotonic()
+                ended = time.monotonic()
+                rested = ended + min(max(ended - began, LEAST_REST), MOST_REST)
 
     def _changed(self, paths: set[str], *, ended: bool = False) -> None:
         live = ended

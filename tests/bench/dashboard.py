@@ -2,30 +2,45 @@
 
     python tests/bench/dashboard.py [ROUNDS]
 
-Everything runs on a real pseudo-terminal over real logs in a throw-away home.  The first paint is a ratio to a
-Textual app with one Static, taken in turn with it; the other figures are this machine's.
+Everything runs on a real pseudo-terminal over real logs in throw-away homes: 3,000 recorded sessions of a million
+events, and at the end twenty sessions of `nd7 run`, which idle.  It takes about eight minutes, two of them for making
+the logs and their index.  The first paint is a ratio to a Textual app with one Static, taken in turn with it; the other
+figures are this machine's.  Beside each stands what was asked, and the last line names what was missed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import statistics
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parent.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent / "rig"), str(HERE.parent.parent)]
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+import past
 from tui_pty import ROOT, Sleeper, Story, Tty, dashboard
 
+from nd7core.history_index import Indexer
 from nd7core.paths import Places, places_of
 
 SIZE = (120, 40)
+SESSIONS, EVENTS = 3_000, 1_000_000
+LIVE = 20
+# As a person looks for something: by path, command, project, source, time, and what narrows it further.
+QUERIES = (
+    "uv sync", "/home/dev/.npm/_cacache", "wheel", "cargo install --root", "billing-server", "source:kernel trace",
+    "age:90d parser", "project:ledger shard", "/etc/app/conf.d/vault", "sed -i", "op:write header.bin", "9f3a",
+    "path:/srv/data token", "source:model", "age:7d", "CACHE", "git clone report", "tool:Bash state:open graph",
+)  # fmt: skip
+KEY_SECONDS = 0.12  # a quick typist
 STATIC = """
 from textual.app import App
 from textual.widgets import Static
@@ -84,10 +99,80 @@ Many(places_of(sys.argv[2]), environ={}, follow=False).run()
 """
 
 
-def median(values: list[float]) -> str:
-    """The median and the range, in milliseconds."""
-    ordered = sorted(values)
-    return f"{statistics.median(ordered) * 1e3:7.1f} ms   ({ordered[0] * 1e3:.1f} to {ordered[-1] * 1e3:.1f})"
+SEARCH = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from textual import events
+from nd7core.paths import places_of
+from nd7core.text import safe
+from nd7tui.app import Dashboard
+from nd7tui.screens import history
+class Timed(history.History):
+    told = ""
+    def on_answer(self, message):
+        super().on_answer(message)
+        if message.number == self.number:
+            took = (time.monotonic() - self.app.pressed) * 1e3
+            self.told = f"  <{self.box.value}|{took:.1f}|{'whole' if self.complete else 'cut'}>"
+    def at_right(self):
+        return super().at_right().put(safe(self.told))
+history.History = Timed
+class Searched(Dashboard):
+    pressed = 0.0
+    async def on_event(self, event):
+        if isinstance(event, events.Key):
+            self.pressed = event.time
+        await super().on_event(event)
+Searched(places_of(sys.argv[2]), environ={}, follow=False).run()
+"""
+
+
+class Figures:
+    """What was measured, printed with what was asked."""
+
+    def __init__(self) -> None:
+        self.missed: list[str] = []
+        self.count = 0
+
+    def say(self, name: str, shown: str, asked: str = "") -> None:
+        """A figure for which nothing was asked."""
+        print(f"  {name:<38}{shown:<44}{asked}".rstrip(), flush=True)
+
+    def tell(self, name: str, value: float, asked: float, unit: str, more: str = "", *, least: bool = False) -> None:
+        """A figure that is asked to be at most, or at least, so much."""
+        self.count += 1
+        missed = value < asked if least else value > asked
+        if missed:
+            self.missed.append(name)
+        shown = f"{value:8.2f} {unit}" if value < 10 else f"{value:8.1f} {unit}"
+        asked_ = f"asked: {'at least' if least else 'at most'} {asked:g} {unit}{'   MISSED' if missed else ''}"
+        self.say(name, f"{shown}  {more}", asked_)
+
+    def end(self) -> None:
+        """The last line."""
+        verdict = f"missed: {', '.join(self.missed)}" if self.missed else f"all {self.count} figures are as asked"
+        print(verdict, flush=True)
+
+
+def spread(values: list[float]) -> str:
+    """The range, in milliseconds."""
+    return f"({min(values) * 1e3:.1f} to {max(values) * 1e3:.1f})"
+
+
+def ms(values: list[float]) -> float:
+    """The median, in milliseconds."""
+    return statistics.median(values) * 1e3
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which that share of them is."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def processor(pid: int) -> float:
+    """Seconds of processor time that all threads of a process have had, to the nanosecond."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def until(tty: Tty, wanted: bytes, seconds: float = 60.0) -> float:
@@ -100,24 +185,24 @@ def until(tty: Tty, wanted: bytes, seconds: float = 60.0) -> float:
     return time.perf_counter() - start
 
 
-def recorded(places: Places, count: int) -> None:
-    """So many past sessions: one written by the log itself, the others the same bytes under other names."""
-    first = Story(places, "bench-0", "/srv/app")
-    first.start()
-    for number in range(20):
-        first.denied_write(f"/srv/cache/{number}/x")
-    first.end()
-    logs = Path(places.state) / "sessions"
-    for number in range(1, count):
-        shutil.copytree(logs / "bench-0", logs / f"bench-{number}")
-        old = time.time() - 86_400 * 2
-        os.utime(logs / f"bench-{number}" / "events.ndjson", (old, old))
+def recorded(places: Places, figures: Figures) -> None:
+    """A year of sessions, and the index of them."""
+    start = time.perf_counter()
+    events = past.write(places.state, SESSIONS, EVENTS, time.time_ns())
+    made = time.perf_counter() - start
+    for _ in Indexer(places.state, home=places.home).work():
+        continue
+    took = time.perf_counter() - start - made
+    size = (Path(places.state) / "index" / "history.sqlite").stat().st_size / 1e6
+    figures.say(f"{SESSIONS:,} sessions of {events:,} events", f"written in {made:.0f} s, indexed in {took:.0f} s")
+    figures.say("their index", f"{size:.0f} MB")
 
 
-def first_paint(places: Places, rounds: int) -> None:
-    """Spawn to the first text, in turn with the app that has one Static."""
-    one: list[float] = []
-    ours: list[float] = []
+def first_paint(places: Places, figures: Figures, rounds: int) -> None:
+    """Spawn to the first text, in turn with the app that has one Static; also in processor time, which others' work
+    on the machine disturbs less."""
+    one: list[tuple[float, float]] = []
+    ours: list[tuple[float, float]] = []
     whole: list[float] = []
     for _ in range(rounds):
         for argv, wanted, times in (
@@ -127,18 +212,21 @@ def first_paint(places: Places, rounds: int) -> None:
             start = time.perf_counter()
             tty = Tty(argv, SIZE) if argv else dashboard(places, size=SIZE)
             until(tty, wanted)
-            times.append(time.perf_counter() - start)
+            times.append((time.perf_counter() - start, processor(tty.child.pid)))
             if argv is None:
                 tty.wait_for("denials")
                 whole.append(time.perf_counter() - start)
             tty.close()
-    print(f"  one Static              {median(one)}")
-    print(f"  nd7 tui                 {median(ours)}")
-    print(f"  with all its panes      {median(whole)}")
-    print(f"  ratio of the medians    {statistics.median(ours) / statistics.median(one):7.2f}    to reach: 1.15")
+    wall, used = ([taken[which] for taken in one] for which in (0, 1))
+    our_wall, our_used = ([taken[which] for taken in ours] for which in (0, 1))
+    figures.say("one Static", f"{ms(wall):8.1f} ms  {spread(wall)}")
+    figures.say("nd7 tui", f"{ms(our_wall):8.1f} ms  {spread(our_wall)}")
+    figures.say("with all its panes", f"{ms(whole):8.1f} ms  {spread(whole)}")
+    figures.tell("first paint, to one Static's", ms(our_wall) / ms(wall), 1.15, "times")
+    figures.say("the same in processor time", f"{ms(our_used) / ms(used):8.2f} times")
 
 
-def pixels(places: Places, owner: Sleeper, rounds: int) -> None:
+def pixels(places: Places, figures: Figures, owner: Sleeper, rounds: int) -> None:
     """From an append to its row on the terminal, at about 100 events a second."""
     story = Story(places, "bench-live", "/srv/live", owner.pid, name="live")
     story.start()
@@ -156,12 +244,12 @@ def pixels(places: Places, owner: Sleeper, rounds: int) -> None:
         until(tty, f"{number:06}".encode())
         taken.append(time.perf_counter() - start)
         tty.read(0.03)
-    print(f"  append to pixels        {median(taken)}    to reach: 40 ms")
-    flood(places, tty)
+    figures.tell("append to pixels, 100 events/s, median", ms(taken), 40, "ms", spread(taken))
+    flood(places, figures, tty)
     tty.close()
 
 
-def flood(places: Places, tty: Tty, rate: int = 10_000, count: int = 30_000) -> None:
+def flood(places: Places, figures: Figures, tty: Tty, rate: int = 10_000, count: int = 30_000) -> None:
     """How long a key takes to be answered while events pour in; the log is written beforehand, at another place."""
     aside = places_of(tempfile.mkdtemp(prefix="nd7-bench-"))
     os.makedirs(aside.state, 0o700)
@@ -197,41 +285,92 @@ def flood(places: Places, tty: Tty, rate: int = 10_000, count: int = 30_000) -> 
         os.write(tty.master, b"\x1b[A")
         tty.read(0.05)
     thread.join()
-    print(f"  a key at {len(lines) / spent[0]:6.0f} events/s {median(taken)}    to reach: 50 ms")
+    figures.tell(f"a key at {len(lines) / spent[0]:,.0f} events/s, median", ms(taken), 50, "ms", spread(taken))
 
 
-def many(places: Places) -> None:
+def many(places: Places, figures: Figures) -> None:
     """A million rows in the list."""
     tty = Tty([sys.executable, "-c", MANY, str(ROOT), places.home], SIZE)
     tty.wait_for(" END", 120)
     text = bytes(tty.bytes).rpartition(b"MANY ")[2].partition(b" END")[0].decode()
     mounted, rate, memory = text.split()
     tty.close()
-    print(f"  a million rows: mounted {float(mounted) * 1e3:7.1f} ms    to reach: 200 ms")
-    print(f"  paging                  {rate:>7} frames/s    to reach: 30")
-    print(f"  memory                  {memory:>7} MiB    to reach: 150")
+    figures.tell("a million rows: mounted", float(mounted) * 1e3, 200, "ms")
+    figures.tell("paging in them", float(rate), 30, "frames/s", least=True)
+    figures.tell("memory", float(memory), 150, "MiB")
 
 
-def idle(places: Places) -> None:
-    """A share of one core, with 20 sessions that run and write nothing."""
-    owners = [Sleeper() for _ in range(20)]
-    for number, owner in enumerate(owners):
-        Story(places, f"idle-{number}", f"/srv/idle{number}", owner.pid, name=f"idle{number}").start()
-    tty = dashboard(places, size=SIZE)
-    tty.read(6.0)
-    clock = os.sysconf("SC_CLK_TCK")
-
-    def used() -> float:
-        fields = Path(f"/proc/{tty.child.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / clock
-
-    before, start = used(), time.perf_counter()
-    tty.read(20.0)
-    share = (used() - before) / (time.perf_counter() - start)
+def search(places: Places, figures: Figures) -> None:
+    """Queries typed letter by letter: from the key to the rows in the list, and to them on the terminal."""
+    tty = Tty([sys.executable, "-c", SEARCH, str(ROOT), places.home], SIZE)
+    tty.wait_for("denials", 30)
+    tty.press("h")
+    tty.wait_for("<|", 60)
+    tty.read(2.0)  # the indexer looks at every log and finds nothing to do
+    ready: list[float] = []
+    painted: list[float] = []
+    cut = 0
+    for query in QUERIES:
+        for length in range(1, len(query) + 1):
+            tty.read(KEY_SECONDS)
+            at, start = len(tty.bytes), time.perf_counter()
+            os.write(tty.master, query[length - 1].encode())
+            until(tty, f"<{query[:length]}|".encode())
+            painted.append(time.perf_counter() - start)
+            tty.read(0.01)
+            told = re.search(rb"<[^|<]*\|([0-9.]+)\|(whole|cut)>", bytes(tty.bytes[at:]))
+            if told is None:
+                raise SystemExit("the search did not say how long it took")
+            ready.append(float(told[1]) / 1e3)
+            cut += told[2] == b"cut"
+        os.write(tty.master, b"\x15")
+        until(tty, b"<|")
     tty.close()
-    for owner in owners:
-        owner.end()
-    print(f"  idle with 20 sessions   {share * 100:7.2f} % of a core    to reach: 1 %")
+    name = "search as one types, 95th percentile"
+    figures.tell(name, percentile(ready, 0.95) * 1e3, 50, "ms", f"median {ms(ready):.1f}, {len(ready)} keys")
+    more = f"median {ms(painted):.1f}"
+    figures.say("the same to pixels, 95th percentile", f"{percentile(painted, 0.95) * 1e3:8.1f} ms  {more}")
+    figures.say("answers that were the latest of many", f"{cut * 100 / len(ready):8.1f} %")
+
+
+def idle(figures: Figures) -> None:
+    """A share of one core, with sessions of `nd7 run` whose program does nothing."""
+    from world import new_world
+
+    with new_world() as world:
+        for number in range(LIVE):
+            world.mkdir(f"{world.home}/idle{number}")
+            world.start(["nd7", "run", "sleep", "86400"], cwd=f"{world.home}/idle{number}")
+        sessions = f"{world.home}/.nd7/sessions"
+        world.wait(lambda: sum(name.isdigit() for name in world.listdir(sessions)) == LIVE, 120, "the sessions")
+        tty = Tty(world.inside(["nd7", "tui"]), SIZE, world.environ({"TEXTUAL_ANIMATIONS": "none"}))
+        tty.wait_for("idle7", 60)
+        tty.read(5.0)
+        first = share(tty, 20.0, lambda: processor(tty.child.pid))
+        tty.read(40.0)
+        theirs = [pid for pid in world.processes() if pid != tty.child.pid]
+        before = sum(processor(pid) for pid in theirs if Path(f"/proc/{pid}").exists())
+        start = time.perf_counter()
+        later = share(tty, 60.0, lambda: ticks(tty.child.pid))
+        after = sum(processor(pid) for pid in theirs if Path(f"/proc/{pid}").exists())
+        own = (after - before) / (time.perf_counter() - start)
+        tty.close()
+    figures.tell(f"idle with {LIVE} sessions", later * 100, 1, "% of a core", "over a minute")
+    figures.tell("in their first minute, told in seconds", first * 100, 1, "% of a core")
+    figures.say(f"the {LIVE} sessions themselves", f"{own * 100:8.2f} % of a core  {len(theirs)} processes")
+
+
+def ticks(pid: int) -> float:
+    """Seconds of processor time, as the kernel counts them for everybody: hundredths."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def share(tty: Tty, seconds: float, used: Callable[[], float]) -> float:
+    """How much of one core was used meanwhile."""
+    before, start = used(), time.perf_counter()
+    tty.read(seconds)
+    return (used() - before) / (time.perf_counter() - start)
 
 
 def main() -> None:
@@ -239,17 +378,21 @@ def main() -> None:
     home = tempfile.mkdtemp(prefix="nd7-bench-")
     places = places_of(os.path.realpath(home))
     owner = Sleeper()
+    figures = Figures()
+    start = time.perf_counter()
     try:
         os.makedirs(places.state, 0o700)
-        recorded(places, 3000)
-        print("with 3,000 recorded sessions on the disk:")
-        first_paint(places, rounds)
-        pixels(places, owner, rounds)
-        many(places)
-        idle(places)
+        recorded(places, figures)
+        first_paint(places, figures, rounds)
+        pixels(places, figures, owner, rounds)
+        many(places, figures)
+        search(places, figures)
+        idle(figures)
     finally:
         owner.end()
         shutil.rmtree(home, ignore_errors=True)
+    figures.say("this run", f"{time.perf_counter() - start:8.0f} s")
+    figures.end()
 
 
 if __name__ == "__main__":
