@@ -12,7 +12,9 @@ _WORD = (
     r"cannot|can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|"
     r"$)"
 )
-_END = re.compile(_WORD + r"|:\s|\s+[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)")
+# A bracket that the name goes on behind: `/a/report (1).pdf`, `/a/My Dir [old]/b`.
+_OF_NAME = r"(?![(\[][\w ,.-]{1,40}[)\]](?:\.\w|/|[-_]\w| \w+\.\w))"
+_END = re.compile(_WORD + r"|:\s|\s+" + _OF_NAME + r"[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)")
 _KIND = re.compile(r"\s+(?:directory|folder|file|path)[.,]?$")
 START = re.compile(
     r"(?<![\w./~:$-])(?:(?:~|\.{1,2})?/(?![/\s])|~/|\$[A-Za-z_]\w*/)|(?<=[(=\[{<,@:])(?:~|\.{1,2})?/(?![/\s])"
@@ -23,6 +25,8 @@ KEY_PATH = re.compile(
 )
 
 
+# What is said of a file and not its name: `b.bin (attempt 2)`.
+_REMARK = re.compile(r"(\.\w{1,8}) \([^()]*\)$")
 _WORD_ONLY = re.compile(_WORD)
 
 
@@ -32,5 +36,7 @@ def cut(text: str, *, between: bool = False) -> str:
     Args:
         between: it stands alone between two colons, so brackets are part of a name: `bash: line 1: /a (b)/c: ...`.
     """
+    if between:
+        text = _REMARK.sub(r"\1", text)
     match = (_WORD_ONLY if between else _END).search(text)
     return paths.tidy(_KIND.sub("", text[: match.start()] if match else text))

@@ -20,7 +20,7 @@ _PROGRAM = re.compile(
 _SHELL_LINE = re.compile(r"\s*(?P<name>[^\s:]{1,200})(?::[\w.-]+)?: ?(?:eval: )?(?:[^\W\d]{2,12} )?(?P<line>\d+):")
 _WRITE = re.compile(
     r"\b(?:creat\w*|writ\w*|mkdir\w*|mkstemp\w*|mktemp|mkfifo|mknod|remov\w*|rm|rmdir|unlink\w*|delet\w*|renam\w*|"
-    r"mov(?:e|ing)|touch\w*|sav(?:e|ing)|append\w*|chmod|chown|chang\w*|truncat\w*|modif\w*|updat\w*|output|"
+    r"mov(?:e|ing)|touch\w*|sav(?:e|ing)|append\w*|chmod|chown|chang\w*(?![ _](?:dir|to\b))|truncat\w*|modif\w*|updat\w*|output|"
     r"install\w*|replac\w*|lock\w*|symlink\w*|hard link|copyfile|utimes?|setting times|set times|temporary|"
     r"temp file|make|put_contents|extract\w*|redirect\w*|uploads?|store|mode 'w\w*'|mode 'a\w*'|rb_file_s_\w+|"
     r"dir_s_mkdir|dir_s_rmdir|apply2files|createnewfile|fileoutputstream|filewriter|withbinaryfile)\b",
@@ -80,7 +80,7 @@ def operation_of(text: str, program: str) -> Told:
 _NETWORK_CALLS = names("connect listen bind getaddrinfo sendto")
 _LOCAL_SERVICE = re.compile(
     r"\b(?:ssh-?agent|gpg-?agent|keyboxd|to (?:the )?agent|(?:message |session |system |user )?bus\b|X server|"
-    r"display|wayland|pulse|named ?pipe|daemon socket|unix socket|AF_UNIX|stream server|IPC\b|"
+    r"display|wayland|pulse|named ?pipe|daemon socket|unix socket|docker\.errors|AF_UNIX|stream server|IPC\b|"
     r"inter-?process|process communication|task communication)",
     re.IGNORECASE,
 )
@@ -90,6 +90,7 @@ _UNIX_CALL = re.compile(r"\bunix_listener\b|\bsocket\((?:1|AF_UNIX|PF_UNIX|AF_LO
 _SOCKET_FILE = re.compile(r"\.(?:sock|socket|ipc|pipe)$|/S\.[\w.-]+$|/(?:var/)?run/[^\s]*sock")
 # What stands right before the error: `statsd 127.0.0.1:8125: `.
 _ENDPOINT = re.compile(r"(?<![\w./-])(?:\d{1,3}(?:\.\d{1,3}){3}|localhost|\[[0-9a-fA-F:]+\]):\d{2,5}(?:: |:?$)")
+_SOCKETS_FOLDER = re.compile(r"\bsockets?[ _-]?(?:dir\w*|folder|path|file)\b", re.IGNORECASE)
 _SOURCE_NAME = re.compile(r"\S*\.\w{1,4}:\d+(?::in [`'][^']*')?")
 
 
@@ -117,6 +118,10 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
         return finding
     if not found and _UNIX_CALL.search(line):
         finding.kind = "socket"
+        return finding
+    if not found and mark.errno in ("EPERM", "ANY") and nearby.uses_unix(lines, index):
+        named = network.socket_named(lines[max(0, index - 14) : index])
+        finding.kind, finding.paths = "socket", (named,) if named else ()
         return finding
     call = nearby.syscall(lines, index)
     if _speaks_of_network(rest, call, line, lines, index, found):
@@ -172,7 +177,7 @@ def _speaks_of_network(
     """Whether a line, without the paths it names, is about a connection or a listener."""
     if not found and _ENDPOINT.search(rest):
         return True
-    rest = _SOURCE_NAME.sub(" ", rest)
+    rest = _SOCKETS_FOLDER.sub(" ", _SOURCE_NAME.sub(" ", rest))
     if call in _NETWORK_CALLS or network.WORDS.search(rest) or "/dev/tcp/" in line or "/dev/udp/" in line:
         return True
     if found:

@@ -147,7 +147,7 @@ class Judge:
             return Judged(True, "path", "likely", "execute", first_shown, (), "cannot-grant", "", reason, "", line)
         if self.platform == "darwin" and finding.errno == "EPERM" and _SETUID_PROGRAM.fullmatch(resolved[0][1]):
             return self._setuid(finding.line, first_shown)
-        if finding.errno == "EPERM" and any(simple.name in _SOCKET_PROGRAMS for simple in self.commands):
+        if finding.errno == "EPERM" and any(simple.name in pathless.SOCKET_PROGRAMS for simple in self.commands):
             return pathless.of_socket(self, finding)
         if finding.errno not in self.sandbox_errors:
             word = "EPERM" if self.platform == "darwin" else "EACCES"
@@ -350,7 +350,4 @@ _LAST_IS_OUTPUT = names("uniq xxd")
 _OPEN_DEVICES = frozenset({"/dev/fuse", "/dev/net/tun"})
 _DEVICE = "Devices are closed to a session, and a grant opens folders, not devices."
 _SETUID_PROGRAM = re.compile(rf"/(?:usr/)?s?bin/(?:{'|'.join(sorted(specials.MAC_SETUID))})")
-_SOCKET_PROGRAMS = names(
-    "tmux screen byobu zellij dtach abduco ssh-agent ssh-add gpg gpg-agent emacs emacsclient dbus-send"
-)
 _REPLACES = re.compile(r"remov|unlink|renam|mov|replac|temporary|mkstemp|lock", re.IGNORECASE)

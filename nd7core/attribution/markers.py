@@ -63,7 +63,7 @@ _PHRASES = (
 )
 _FRONT = re.compile(
     r"(?:\b(?:EACCES|EPERM|EROFS|EXDEV)\b[:,]? ?(?:\(-?\d+\):? ?)?)?"
-    r"(?:\[Errno -?\d+\] ?|(?<![\w.:/-])\(?-?\d+\)?(?:: | ))?(?:invalid |improper )?$",
+    r"(?:\[Errno -?\d+\] ?|(?<![\w.:/-])(?:\(-?\d+\)|-?\d+)(?:: | ))?(?:invalid |improper )?$",
     re.IGNORECASE,
 )
 _BACK = re.compile(

@@ -134,11 +134,19 @@ _TRACE_NETWORK = Gate(
     "socket connect urlopen bind http requests/ aiohttp asyncio/ urllib java.net sun.nio tcp net. io:: mysql psycopg "
     "redis listen",
 )
+_TRACE_UNIX = re.compile(
+    r"AF_UNIX|PF_UNIX|unix_(?:connection|server)|UNIX(?:Socket|Server)|UnixDomainSocket|IO::Socket::UNIX"
+)
 _TRACE_SHARED = re.compile(
     r"node_modules/lmdb/|SemLock|shm_open|shared_memory|_posixshmem|sem_open|Semaphore\(|/dev/shm"
 )
 _TRACE_SYSTEM = re.compile(r"sysconf\(|sysctl|getloadavg|setpriority|sched_set|setrlimit")
 _TRACE_SIGNAL = re.compile(r"os\.kill|send_signal|killpg|\.terminate\(\)|process\.kill")
+
+
+def uses_unix(lines: Sequence[str], index: int) -> bool:
+    """Whether the lines of a stack trace around an error make or use a unix socket."""
+    return any(_TRACE_UNIX.search(line[:1000]) for line in lines[max(0, index - 14) : index + 5])
 
 
 def trace_says(lines: Sequence[str], index: int) -> Literal["network", "shared", "signal", "other", ""]:

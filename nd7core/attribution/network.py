@@ -120,7 +120,7 @@ _PORT_OPTIONS = ("-p", "-P", "--port", "-port", "-l", "--listen", "--bind-port")
 _HOST_OPTIONS = ("-h", "--host", "--bind", "-b", "--hostname", "--ip", "--address", "-H", "-connect")
 _LITERAL_PAIR = re.compile(r"[\"']([\w.-]+)[\"']\s?,\s?(\d{2,5})\b|\b(\d{2,5})\s?,\s?[\"']([\w.-]+)[\"']")
 _SERVERS = frozenset({"http.server", "runserver", "uvicorn", "flask", "gunicorn", "vite", "serve", "http-server"})
-_NO_HOST = names("tcp udp line port error code at in file to address reason")
+_NO_HOST = names("server host database remote proxy peer tcp udp line port error code at in file to address reason")
 
 
 def _number(text: str | None) -> int:
@@ -138,7 +138,8 @@ def pair(text: str, *, loose: bool) -> tuple[str, int]:
     for pattern in _PATTERNS:
         match = pattern.search(text)
         if match:
-            return (match["host"] or "").strip("[]"), _number(match["port"])
+            host = (match["host"] or "").strip("[]")
+            return ("" if host.lower() in _NO_HOST else host), _number(match["port"])
     for match in _URL.finditer(text):
         port = _number(match[3]) or SCHEME_PORTS.get(match[1].lower(), 0)
         if port and match[1] != "file":
@@ -249,6 +250,38 @@ def talks(commands: Iterable[Simple]) -> str:
     return ""
 
 
+_UNIX_CODE = re.compile(
+    r"AF_UNIX|PF_UNIX|AF_LOCAL|unix_connection|unix_server|UNIX(?:Socket|Server)|Socket::UNIX|UnixDomainSocket|"
+    r"Unix(?:Stream|Listener|Datagram)|socketPath|unix://|--unix-socket"
+)
+SOCKET_URL = re.compile(r"\bunix:(?://)?(/[^\s:'\"()]+)")
+_INET_CODE = re.compile(r"AF_INET|https?://(?!localhost/)|create_connection|TcpStream")
+_SOCKET_NAME = re.compile(
+    r"(?P<path>(?:~|/)[^\s\"'()=,;:]*(?:\.(?:sock|socket|ipc)(?![.\w])|/bus\b|/S\.[\w.-]+|[Ss]ock\w*(?![.\w])))|"
+    r"(?:connect|bind|new|open|client)\w*\(+[\"']?(?:unix://)?(?P<called>/[^\s\"'(),;]+)"
+)
+
+
+def unix(commands: Iterable[Simple]) -> str | None:
+    """The unix socket that the command's own code or options use, "" where it names none, None where it uses none."""
+    for simple in commands:
+        for text in (" ".join(simple.words)[:20_000], simple.body[:20_000]):
+            if _UNIX_CODE.search(text) and not _INET_CODE.search(text):
+                name = _SOCKET_NAME.search(text)
+                return (name["path"] or name["called"]) if name else ""
+        for word in simple.words:
+            if word.endswith((".sock", ".socket")) and word[:1] in "/~.":
+                return word
+    return None
+
+
+def socket_named(lines: Iterable[str]) -> str:
+    """A unix socket's path in the lines of a stack trace, "" for none."""
+    found = (_SOCKET_NAME.search(line[:1000]) for line in lines if 'File "' not in line)
+    return next((match["path"] for match in found if match and match["path"]), "")
+
+
+_ASKED = re.compile(rf"({_HOST}):(\d{{2,5}})(?:/\S*)?")
 _ENDPOINT = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|localhost|\[[0-9a-fA-F:]+\]):(?P<port>\d{2,5})")
 
 
@@ -311,9 +344,8 @@ def _of_simple(simple: Simple, listening: bool) -> tuple[str, int]:
         loose = pair(word, loose=False) if len(word) < 200 and not listening else ("", 0)
         if loose[1]:
             return loose
-        if re.fullmatch(rf"{_HOST}:\d{{2,5}}", word):
-            name, _, number = word.rpartition(":")
-            return name, _number(number)
+        if asked := _ASKED.fullmatch(word):
+            return asked[1], _number(asked[2])
     for word in words:
         literal = _LITERAL_PAIR.search(word)
         if literal:

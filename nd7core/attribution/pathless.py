@@ -6,10 +6,10 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nd7core.attribution import network, others, paths
+from nd7core.attribution import forms, network, others, paths
 from nd7core.attribution import special as specials
 from nd7core.attribution.finding import Finding, names
-from nd7core.attribution.guess import guessed
+from nd7core.attribution.guess import guessed, only_inside
 from nd7core.attribution.judged import Judged, none, replace_evidence, replace_kind, replace_network, replace_paths
 from nd7core.attribution.verdict import Evidence, Remedy
 
@@ -23,6 +23,13 @@ _ADMINISTRATION = names(
     "mount umount swapon swapoff modprobe insmod rmmod iptables ip6tables nft ip ifconfig route sysctl hostname "
     "date chroot losetup fdisk parted mkfs fsck shutdown reboot systemctl service dpkg apt apt-get yum dnf apk "
     "pacman setcap auditctl"
+)
+_SIMPLE = forms.READERS | names("touch mkdir rm rmdir mv cp chmod chown ln truncate split unlink sed")
+SOCKET_PROGRAMS = names(
+    "tmux screen byobu zellij dtach abduco ssh-agent ssh-add gpg gpg-agent emacs emacsclient dbus-send"
+)
+_SERVICES = SOCKET_PROGRAMS | names(
+    "gdbus busctl notify-send gsettings dconf secret-tool systemctl loginctl docker podman nerdctl"
 )
 _KILLERS = names("kill killall pkill skill fuser")
 _SOCKETS = "Sockets of this machine are closed to a session; run what needs them in a terminal of your own."
@@ -55,7 +62,14 @@ def of_system(judge: Judge, finding: Finding) -> Judged:
 
 
 def of_network(judge: Judge, finding: Finding) -> Judged:
+    if finding.errno in ("EPERM", "ANY", "") and (path := network.unix(judge.commands)) is not None:
+        return of_socket(judge, replace(finding, kind="socket", errno="EPERM", paths=(path,) if path else ()))
     host, port = finding.host, finding.port
+    if not port and finding.errno == "EPERM" and any(simple.name in _SERVICES for simple in judge.commands):
+        return of_socket(judge, replace(finding, kind="socket"))
+    if port and not host:
+        asked, at = network.from_command(judge.commands, finding.program)
+        host = asked if at in (port, 0) else ""
     if not port:
         given, port = network.from_command(judge.commands, finding.program, listening=finding.direction == "listen")
         host = host or given
@@ -119,7 +133,8 @@ def _closed(
 
 
 def of_socket(judge: Judge, finding: Finding) -> Judged:
-    printed = finding.paths[0].removeprefix("unix://") if finding.paths else ""
+    printed = finding.paths[0] if finding.paths else network.unix(judge.commands) or ""
+    printed = printed.removeprefix("unix://")
     path = judge.resolve(printed, finding.program) if printed else ""
     target = judge.shown(printed, path) if printed else ""
     sandbox = finding.errno in ("EPERM", "ANY") or (judge.platform == "darwin" and finding.errno != "EACCES")
@@ -188,6 +203,9 @@ def of_nothing(judge: Judge, finding: Finding) -> Judged:
     ordinary = finding.errno not in ("EROFS", "EPERM")  # neither is an answer of ordinary permissions
     if git and own and ordinary and not judge.rules.refuses("write", git.cwd or judge.cwd or "/"):
         reason = "The repository is writable for this session; ordinary permissions in it refuse."
+        return none(finding, "permissions", reason)
+    if finding.errno in ("EACCES", "ANY") and judge.platform == "linux" and only_inside(judge.commands, _SIMPLE):
+        reason = "All that the command names lies where the policy lets it be used; ordinary permissions refused it."
         return none(finding, "permissions", reason)
     if finding.errno == "":
         return none(finding, "program", "Nothing that the command names is refused by the policy.")

@@ -14,7 +14,7 @@ from nd7core.attribution.content import Content
 from nd7core.attribution.cutting import KEY_PATH, START, cut
 from nd7core.attribution.finding import Finding, Told
 from nd7core.attribution.gate import Gate, words
-from nd7core.attribution.guess import guessed
+from nd7core.attribution.guess import destination, guessed, inline_code
 from nd7core.attribution.judge import Judge
 
 _SENTENCE = re.compile(
@@ -74,7 +74,7 @@ def candidates(lines: Sequence[str]) -> list[int]:
     for index, line in enumerate(lines):
         if not line or len(line) > 2000 or not any(map(line.lower().__contains__, _POSSIBLE)):
             continue
-        if any(form.search(line) for form in (_SENTENCE, _NO_PATH, _CURL, _URL, _PORT, _RECURSIVE)):
+        if any(form.search(line) for form in (_SENTENCE, _NO_PATH, _NO_FILE, _CURL, _URL, _PORT, _RECURSIVE)):
             found.append(index)
             if len(found) >= 64:
                 break
@@ -92,11 +92,28 @@ def without_error(lines: Sequence[str], weak: Sequence[int], judge: Judge, conte
         finding = finding or _sentence(lines, index, judge)
         if (
             finding is not None
-            and not content.merely_shown(lines[index], finding)
+            and (_own_words(lines[index], judge) or not content.merely_shown(lines[index], finding))
             and content.of_finding(finding) is None
         ):
             given += 1
             yield finding
+
+
+# Neither a path nor a cause, only what could not be made: the command and the policy must tell the rest.
+_NO_FILE = re.compile(
+    r"\b(?:could not|could ?n[o'’]t|cannot|can[’']?t|unable to|failed to|error|failure)\b[^/:]{0,30}?\b(?:writ\w*|"
+    r"creat\w*|sav(?:e|ing)|stor(?:e|ing)|copy\w*|mov(?:e|ing)|mak(?:e|ing)|open\w*|renam\w*|"
+    r"initiali[sz]\w*)\b[^/:]{0,40}$|\b(?:copy\w*|writ(?:e|ing)|sav(?:e|ing)|creat(?:e|ing)|mkdir|renam(?:e|ing)|"
+    r"mov(?:e|ing))\b[^/:]{0,20} failed\b[^/]{0,20}$",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(r" at \S+ line \d+\.?$")
+
+
+def _own_words(line: str, judge: Judge) -> bool:
+    """Whether a line stands in the code that the command gave an interpreter, which printed it where it failed."""
+    said = _PLACE.sub("", line.strip())
+    return len(said) > 3 and any(said in code for simple in judge.commands for code in inline_code(simple))
 
 
 def _connection(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
@@ -116,7 +133,8 @@ def _connection(lines: Sequence[str], index: int, judge: Judge) -> Finding | Non
 def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     line = lines[index]
     recursive = judge.platform == "linux" and bool(_RECURSIVE.search(line))
-    if not recursive and not _SENTENCE.search(line) and not _NO_PATH.search(line):
+    forms_of_it = (_SENTENCE, _NO_PATH, _NO_FILE)
+    if not recursive and not any(form.search(line) for form in forms_of_it):
         return None
     near = " ".join(lines[index : index + 3])[:3000]
     if (_OTHER_CAUSE.search(near) and not recursive) or content_other(line):
@@ -136,6 +154,10 @@ def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     refused = tuple(path for path in named if _refused(judge, path, program, system=plain))
     if refused:
         return Finding(line, "", "path", refused, "", 0, operation, program, index)
+    if not named and judge.failure.exit_code and _NO_FILE.search(_PLACE.sub("", line.rstrip())):
+        meant = destination(judge.commands, judge.rules, judge.home, judge.platform)
+        if meant:
+            return Finding(line, "", "path", (meant,), "", 0, "write", program, index)
     if (
         not named
         and _NO_PATH.search(line)

@@ -10,6 +10,7 @@ import re
 from nd7core.attribution import network
 from nd7core.attribution.failure import Failure
 from nd7core.attribution.finding import Finding, names
+from nd7core.attribution.guess import destination
 from nd7core.attribution.judge import Judge
 
 # Unreadable credentials look like none at all: SDKs swallow the error.
@@ -23,7 +24,14 @@ _NO_CREDENTIALS = re.compile(
 _CACHE_OF = {"mypy": ".mypy_cache"}
 _INTERNAL = re.compile(r"INTERNAL ERROR")
 _IPC = re.compile(
-    r"IPC connect call failed|can.t connect to the (?:gpg-)?agent|can.t connect to the (?:dirmngr|keyboxd)", re.I
+    r"IPC connect call failed|can.t connect to the (?:gpg-)?agent|can.t connect to the (?:dirmngr|keyboxd)|"
+    r"(?:failed to|can.t|cannot|could not) (?:create|open) (?:a )?unix socket",
+    re.I,
+)
+# The error was thrown away, and what the command says instead of it is there: `cp a /b 2>/dev/null || echo failed`.
+_FALLBACK = re.compile(
+    r"(?:2|&)>\s?/dev/null[^|\n]{0,40}\|\|\s*(?:[{(]\s*)?(?:echo|printf)\s+(?:-\w+ )?[\"']?(?P<said>[^\"'|"
+    r";&}\\\n]{3,200})"
 )
 _GIT_WRITES = names(
     "stash add commit reset checkout switch merge rebase cherry-pick revert am apply rm mv tag branch gc"
@@ -34,12 +42,21 @@ _NO_CONNECTION = {"curl": 7, "wget": 4}
 
 def worth(failure: Failure, output: str) -> bool:
     """Whether one of these programs may have run; cheap, for it is asked of every failure."""
+    command = failure.command
+    if "/dev/null" in command and "||" in command:
+        return True
     if failure.exit_code in (0, None):
         return False
-    command = failure.command
     if not output:
         return "git" in command or "curl" in command or "wget" in command
-    return "redential" in output or "rofile" in output or "INTERNAL ERROR" in output or "agent" in output
+    return (
+        "redential" in output
+        or "rofile" in output
+        or "INTERNAL ERROR" in output
+        or "agent" in output
+        or "nix socket" in output
+        or "NIX socket" in output
+    )
 
 
 def silent(failure: Failure, output: str, judge: Judge) -> Finding | None:
@@ -50,12 +67,22 @@ def silent(failure: Failure, output: str, judge: Judge) -> Finding | None:
         if judge.home and judge.rules.hidden(path):
             return Finding(line, "", "path", (path,), operation="read")
     if _IPC.search(output):
-        return Finding(line, "EPERM", "socket", direction="connect")
+        named = network.SOCKET_URL.search(output)
+        return Finding(line, "EPERM", "socket", (named[1],) if named else (), direction="connect")
+    for fallback in _FALLBACK.finditer(failure.command[:20_000]):
+        meant = destination(judge.commands, judge.rules, judge.home, judge.platform)
+        if meant and fallback["said"].strip() in output:
+            return Finding(line, "", "path", (meant,), operation="write")
+    if failure.exit_code in (0, None):
+        return None
     for simple in judge.commands:
         name = simple.name
         folder = simple.cwd or judge.cwd
-        if name in _CACHE_OF and _INTERNAL.search(output) and judge.rules.refuses("write", folder):
-            return Finding(line, "", "path", (f"{folder}/{_CACHE_OF[name]}",), operation="write")
+        if name in _CACHE_OF and _INTERNAL.search(output):
+            cache = f"{folder}/{_CACHE_OF[name]}" if judge.rules.refuses("write", folder) else ""
+            cache = destination((simple,), judge.rules, judge.home, judge.platform) or cache
+            if cache:
+                return Finding(line, "", "path", (cache,), operation="write")
         if output.strip():
             continue
         if name == "git" and _GIT_WRITES & set(simple.words[:6]) and folder and judge.rules.refuses("write", folder):

@@ -61,6 +61,8 @@ def _of_class(row: dict[str, Any]) -> Case:
         return Case(program, command, "none", "other", "", "not-nd7")
     if kind == "network":
         return Case(program, command, operation="network", target=target, fix="cannot-grant", control=False)
+    if kind == "ipc":
+        return Case(program, command, operation="ipc", target=target, fix="cannot-grant", control=False)
     if kind == "other":
         return Case(program, command, operation=row["operation"], fix="cannot-grant", control=False)
     if kind == "read":

@@ -175,6 +175,43 @@ def test_silent_programs_are_likely_at_most() -> None:
     assert allowed.source == "none"
 
 
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("perl export.pl --out /home/ada/exports/a.csv", "cannot write at export.pl line 12."),
+        ("node gen.js --output=/home/ada/exports/a.csv", "Unable to save file"),
+        ("./tool -o ../exports/a.csv", "copy failed"),
+        ("cp a.csv ~/exports/ 2>/dev/null || { echo 'copy failed'; exit 1; }", "copy failed"),
+        ("mypy --cache-dir ../exports src", "src/a.py: error: INTERNAL ERROR -- Please try using mypy master"),
+        ('perl -e \'mkdir("/home/ada/exports") or die "mkdir failed"\'', "mkdir failed at -e line 1."),
+    ],
+)
+def test_a_program_that_does_not_say_why_is_likely_at_most(command: str, output: str) -> None:
+    verdict = explain(Failure(command=command, exit_code=1, output=output, project=PROJECT, home=HOME))
+    assert (verdict.source, verdict.evidence, verdict.operation) == ("kernel", "likely", "write")
+    assert verdict.grant.startswith("/home/ada/exports")
+    inside = command.replace("/home/ada/exports", "/home/ada/kiln/out").replace("~/exports", "out")
+    allowed = Failure(command=inside.replace("../exports", "out"), exit_code=1, output=output, project=PROJECT)
+    assert explain(allowed).source == "none"
+
+
+def test_a_refusal_without_a_path_is_of_the_files_that_the_command_names() -> None:
+    for command in ("sed -i s/a/b/ data.csv", "python3 -c \"open('data.csv')\"", "cp a.txt b.txt"):
+        verdict = explain(Failure(command=command, exit_code=1, output="Permission denied", project=PROJECT, home=HOME))
+        assert (verdict.source, verdict.owner, verdict.evidence) == ("none", "permissions", "likely"), command
+    for command in ("make deploy", "./run.sh data.csv", "python3 tool.py data.csv"):  # who knows what these write
+        verdict = explain(Failure(command=command, exit_code=1, output="Permission denied", project=PROJECT, home=HOME))
+        assert (verdict.source, verdict.evidence, verdict.target) == ("kernel", "likely", ""), command
+
+
+def test_a_port_alone_takes_its_host_from_the_command() -> None:
+    output = "psql: error: connection to server on port 5544 failed: Permission denied"
+    asked = Failure(command="psql -h localhost -p 5544", exit_code=2, output=output, project=PROJECT)
+    assert explain(asked).target == "localhost:5544"
+    said = "I can't reach localhost from here. Connections to port 5544 are blocked by the sandbox."
+    assert explain(Failure(tool="assistant", output=said, project=PROJECT)).target == "localhost:5544"
+
+
 def test_nd7_exec_is_believed_for_what_it_alone_can_bring_about() -> None:
     said = "nd7-exec: session has no policy.sb"
     genuine = explain(Failure(command="make", exit_code=126, output=said, project=PROJECT))
