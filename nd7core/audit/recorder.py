@@ -223,7 +223,7 @@ class Recorder:
             place = Place(self._logs.open(session_id))
             fresh = place.log.empty()
         if self._pending:
-            self._flush(place)
+            self._flush(Place(place.log))
         self._pending = None
         if place.claimed and session_id != self.chosen:
             self._claimed(place, read, ts)

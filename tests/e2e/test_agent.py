@@ -144,6 +144,45 @@ def test_a_conversation_that_the_agent_chooses_is_recorded_beside_its_log_and_no
         assert {(row["name"], row["project"]) for row in rows} == {("project", world.project)}
 
 
+@pytest.mark.parametrize("way", ["the picker", "/resume"])
+def test_a_conversation_picked_from_the_list_loses_no_frame(world, way):
+    def said_of(name):
+        return [frame for frame in agent.logs(world, name) if frame["source"] == "intent:claude-code"]
+
+    sessions = f"{world.home}/.local/state/nd7/sessions"
+    screen = agent.interactive(world, {"turns": [bash("echo one", "one"), said("first done")]})
+    agent.say(screen, "first conversation")
+    screen.wait_for("first done")
+    agent.leave(screen)
+    (older,) = world.listdir(sessions)
+    before = agent.logs(world, older)
+    inside = [said("inside done")] if way == "/resume" else []
+    world.play({"turns": [*inside, bash("echo two", "two"), said("second done")]})
+    words = [] if inside else ["--resume"]
+    screen = world.terminal(["nd7", "run", "claude", *words], size=(120, 50), env=agent.environ(world))
+    if inside:
+        screen.wait_for("❯", timeout=60)
+        agent.say(screen, "start")
+        screen.wait_for("inside done")
+        screen.keys("/resume", "Enter")
+    screen.wait_for("Resume session", timeout=60)
+    screen.wait_for("❯ first conversation")
+    screen.keys("Enter")
+    screen.wait_for("first done", timeout=60)
+    agent.say(screen, "go on")
+    screen.wait_for("second done")
+    agent.leave(screen)
+    assert agent.logs(world, older) == before
+    (own,) = [name for name in world.listdir(sessions) if name.startswith("nd7-")]
+    frames = said_of(own)
+    assert [frame["kind"] for frame in frames] == [frame["kind"] for frame in said_of(older)]
+    assert {frame["body"]["agent_session"] for frame in frames} == {older}
+    (mark,) = [frame for frame in agent.logs(world, own) if frame["body"].get("reason") == "conversation"]
+    # What was picked at the start was asked for; what is picked later could be anybody's word, and is marked as that.
+    assert mark["kind"] == ("gap" if inside else "conversation")
+    assert all(world.run(["nd7", "verify", name]).code == 0 for name in world.listdir(sessions))
+
+
 def test_its_transcript_is_written_and_its_settings_are_not(world):
     agent.seed(world)
     before = world.read(f"{world.home}/.claude.json")
