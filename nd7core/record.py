@@ -21,6 +21,9 @@ Scope = Literal["session", "once", "until", "project"]
 _CONVERSATION = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SCOPES: tuple[Scope, ...] = ("session", "once", "until", "project")
 
+WORKTREES = "-worktrees"
+"""Behind a main checkout's path: the folder of the git worktrees that sessions work in."""
+
 MAX_BYTES = 4 * 1024 * 1024
 """More than any record can need; a file beyond it is damage, not a session."""
 
@@ -124,6 +127,14 @@ class Record:
         """The agent's latest session id that it can be resumed by, or "": it has not told of one."""
         names = (self.chosen, *self.agent_sessions)
         return next((name for name in reversed(names) if _CONVERSATION.fullmatch(name)), "")
+
+    @property
+    def worktree(self) -> tuple[str, str]:
+        """Main checkout and name, where the project is a worktree of `nd7 run --worktree`; else two times ""."""
+        holder, _, name = self.project.rpartition("/")
+        main = holder.removesuffix(WORKTREES)
+        ours = main != holder and os.path.join(main, ".git") in self.writable
+        return (main, name) if ours else ("", "")
 
     def granted(self, now: int) -> tuple[Grant, ...]:
         """The grants that count at `now`, nanoseconds since the epoch."""

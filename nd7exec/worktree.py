@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from nd7core import credentials, sessions
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places, within
-from nd7core.record import Record
+from nd7core.record import WORKTREES, Record
 from nd7core.text import safe
 from nd7exec import errand, lifecycle, ourselves, place
 
-SUFFIX = "-worktrees"
 SECONDS = 600.0
 MOST_READ = 16 << 20
 MOST_LISTED = 10_000
@@ -97,7 +96,7 @@ def find(name: str, project: str, places: Places) -> Worktree:
     _check_owner(repository)
     if _unborn(repository):
         raise _no(f"{main} has no commit yet, so there is nothing to check out", "commit something there first")
-    holder = main + SUFFIX
+    holder = main + WORKTREES
     path = os.path.join(holder, name)
     for at in (holder, path):
         if os.path.islink(at) or (os.path.lexists(at) and not os.path.isdir(at)):

@@ -69,7 +69,10 @@ def kept(arguments: Sequence[str]) -> list[str]:
 def words_of(record: Record) -> list[str]:
     """The arguments of `nd7` that bring a session back."""
     program, *arguments = record.program or ("claude",)
-    words = ["run", "--detach", "--project", record.project]
+    main, worktree = record.worktree
+    # By its name, so that the repository's own directory is writable again.
+    where = ["--project", main, "--worktree", worktree] if worktree else ["--project", record.project]
+    words = ["run", "--detach", *where]
     if record.name:
         words += ["--name", record.name]
     return [*words, program, *kept(arguments), "--resume", record.conversation]

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from nd7core.record import WORKTREES
 from nd7tui.model import SessionRow
 
 SECONDS = 30.0
@@ -128,7 +129,7 @@ def recent(sessions: Iterable[SessionRow]) -> list[tuple[str, str]]:
 
 def _apart(session: SessionRow) -> tuple[str, str]:
     holder, _, name = session.project.rpartition("/")
-    main = holder.removesuffix("-worktrees")
+    main = holder.removesuffix(WORKTREES)
     if main != holder and session.name == f"{os.path.basename(main)}/{name}":
         return main, name
     return session.project, ""

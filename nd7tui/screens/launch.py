@@ -19,6 +19,7 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input, TextArea
 
+from nd7core.record import WORKTREES
 from nd7core.text import safe, safe_path
 from nd7tui import keys
 from nd7tui.line import Line, fit, indented, wrap
@@ -224,8 +225,8 @@ class Launch(Page):
         lines = []
         if wanted.worktree:
             what = (
-                f"It may write {os.path.basename(wanted.project)}-worktrees/{wanted.worktree}, beside the project, and "
-                "the repository's .git, whose hooks run when you use git there; the project itself it may not."
+                f"It may write {os.path.basename(wanted.project)}{WORKTREES}/{wanted.worktree}, beside the project, "
+                "and the repository's .git, whose hooks run when you use git there; the project itself it may not."
             )
             lines = indented(wrap(safe(what), width - 4, 3), 2, "text")
         same = wrap(safe("The same from a shell: " + wanted.command()), width - 4, 5 - len(lines))

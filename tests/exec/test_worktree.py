@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from world import CHECKOUT, Done, World
 
 from nd7core.errors import Nd7Error
 from nd7core.paths import places_of
+from nd7core.record import Record
 from nd7exec import worktree
+from nd7tui.restart import words_of
 
 HOLDER = "/home/dev/project-worktrees"
 GIT = ("git", "-c", "user.name=dev", "-c", "user.email=dev@example.org", "-c", "init.defaultBranch=main")
@@ -346,6 +349,16 @@ def test_without_namespaces(world: World):
     assert "not in force: no user namespace" in done.err.splitlines()[0], done.err
     assert world.exists(f"{HOLDER}/fix/.git-ran") and not world.exists("/home/dev/marker")
     assert git(world, "log", "--format=%s", "fix") == "second\nfirst" and world.read("file") == "one\n"
+
+
+def test_a_session_comes_back_to_its_worktree():
+    """A restart is by the name: by the folder, git could not write the repository any more."""
+    record = Record("/h/app-worktrees/fix", "/h", name="app/fix", program=("claude", "-c"), writable=("/h/app/.git",))
+    assert record.worktree == ("/h/app", "fix")
+    back = ["run", "--detach", "--project", "/h/app", "--worktree", "fix", "--name", "app/fix", "claude"]
+    assert words_of(record)[: len(back)] == back
+    elsewhere = replace(record, writable=("/h/other/.git",))
+    assert elsewhere.worktree == ("", "") and words_of(elsewhere)[2:4] == ["--project", "/h/app-worktrees/fix"]
 
 
 def test_files_of_git_that_are_no_files(tmp_path: Path):
