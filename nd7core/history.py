@@ -22,7 +22,7 @@ from nd7core.audit.log import EVENTS
 from nd7core.audit.tail import Tail
 from nd7core.errors import Nd7Error
 from nd7core.history_query import SOURCES, Query
-from nd7core.history_sql import grams, like, marks, statement
+from nd7core.history_sql import LATEST, hits, like, matching, ranked, statement
 
 VERSION = 3
 FILE = "history.sqlite"
@@ -123,6 +123,9 @@ class History:
         state_dir: nd7's state directory.
 
     An index that does not exist yet is an empty one; it is looked for again at every call.
+
+    Attributes:
+        complete: whether the last `search` or `targets` came to its end or its limit within its time.
     """
 
     def __init__(self, state_dir: str) -> None:
@@ -130,6 +133,7 @@ class History:
         self._state = state_dir
         self._database: sqlite3.Connection | None = None
         self._inode = -1
+        self.complete = True
 
     def search(self, query: Query, *, limit: int = 50, before: int | None = None, budget: float = 0.03) -> Page:
         """The newest rows that fit.
@@ -144,53 +148,34 @@ class History:
         if found is None:
             return Page((), None, True)
         sql, values = statement(query, before, self._logs(found, query))
-        rows: list[Entry] = []
-        complete = True
-        deadline = time.perf_counter() + budget
-        found.set_progress_handler(lambda: time.perf_counter() > deadline, 1000)
-        try:
-            for row in found.execute(sql + " LIMIT ?", [*values, limit]):
-                rows.append(_entry(row))
-        except sqlite3.OperationalError as error:
-            if "interrupted" not in str(error):
-                raise _unreadable(error) from None
-            complete = False
-        except sqlite3.Error as error:
-            raise _unreadable(error) from None
-        finally:
-            found.set_progress_handler(None, 0)
-        after = rows[-1].id if rows and (len(rows) == limit or not complete) else None
-        return Page(tuple(rows), after, complete)
+        found_rows = self._until(found, sql + " LIMIT ?", [*values, limit], time.perf_counter() + budget)
+        rows = [_entry(row) for row in found_rows]
+        after = rows[-1].id if rows and (len(rows) == limit or not self.complete) else None
+        return Page(tuple(rows), after, self.complete)
 
-    def targets(self, query: Query, *, limit: int = 100) -> list[SeenTarget]:
+    def targets(self, query: Query, *, limit: int = 100, budget: float = 0.03) -> list[SeenTarget]:
         """What was refused, each with the number of sessions; the most widespread first.
 
-        Of a query, the words, paths and sources count.  Raises HistoryError.
+        Of a query, the words, paths and sources count.  After `budget` seconds it gives what it has, and `complete`
+        is False.  Raises HistoryError.
         """
+        self.complete = True
+        database = self._connected()
+        if database is None:
+            return []
+        end = time.perf_counter() + budget
         sources = query.sources or SOURCES[:3]
         words = (*query.words, *query.paths)
-        tests = [f"t.source IN ({marks(sources)})", "t.target != ''"]
-        values: list[Any] = [SOURCES.index(name) for name in sources]
-        for word in words:
-            tests.append("t.target LIKE ? ESCAPE '\\'")
-            values.append(like(word))
-        found = [gram for word in words for gram in grams(word)]
-        table = "target t"
-        if found:
-            # By way of the latest rows that fit, for a scan of all targets takes 80 ms for 250,000.
-            table = (
-                "(SELECT DISTINCT e.target, e.source FROM hit h CROSS JOIN entry e ON e.id = h.rowid"
-                " WHERE h.hit MATCH ? ORDER BY h.rowid DESC LIMIT 5000) d"
-                " CROSS JOIN target t ON t.target = d.target AND t.source = d.source"
-            )
-            values.insert(0, " AND ".join(f'"{gram}"' for gram in dict.fromkeys(found)))
-        sql = (
-            f"SELECT t.target, t.source, t.sessions, t.count, t.last FROM {table} WHERE {' AND '.join(tests)}"
-            " ORDER BY t.sessions DESC, t.last DESC LIMIT ?"
-        )
-        return [
-            SeenTarget(row[0], SOURCES[row[1]], row[2], row[3], row[4]) for row in self._rows(sql, [*values, limit])
-        ]
+        match = matching(Query(words), sources)
+        # By rank, which finds what is frequent at once; what few rows have, the full text index finds.
+        sql, values = ranked(words, sources, limit)
+        rows = self._until(database, sql, values, end - budget / 2 if match else end)
+        if match and not self.complete:
+            sql, values = hits(words, sources, match)
+            latest = self._until(database, sql, values, end)
+            self.complete = self.complete and len(latest) < LATEST
+            rows = sorted({*rows, *latest}, key=lambda row: (-row[2], -row[4]))[:limit]
+        return [SeenTarget(row[0], SOURCES[row[1]], row[2], row[3], row[4]) for row in rows]
 
     def sessions(self, *, project: str = "", limit: int = 100, before: int | None = None) -> list[PastSession]:
         """Recorded sessions, the latest first.  `before` is the `last` of the page before.  Raises HistoryError."""
@@ -213,6 +198,24 @@ class History:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+    def _until(self, found: sqlite3.Connection, sql: str, values: list[Any], deadline: float) -> list[Any]:
+        """The rows of a statement, or those found until a time (of `perf_counter`), and `complete` accordingly."""
+        rows: list[Any] = []
+        self.complete = True
+        found.set_progress_handler(lambda: time.perf_counter() > deadline, 1000)
+        try:
+            for row in found.execute(sql, values):
+                rows.append(row)
+        except sqlite3.OperationalError as error:
+            if "interrupted" not in str(error):
+                raise _unreadable(error) from None
+            self.complete = False
+        except sqlite3.Error as error:
+            raise _unreadable(error) from None
+        finally:
+            found.set_progress_handler(None, 0)
+        return rows
 
     def _rows(self, sql: str, values: list[Any]) -> list[Any]:
         found = self._connected()

@@ -30,7 +30,6 @@ CREATE TABLE entry(
   source INTEGER, state TEXT, operation TEXT, evidence TEXT, remedy TEXT, tool TEXT, count INTEGER,
   command TEXT, target TEXT, place TEXT, tag TEXT, grant_path TEXT, reason TEXT, line TEXT, owner TEXT);
 CREATE INDEX entry_log ON entry(log, id);
-CREATE INDEX entry_source ON entry(source, id);
 CREATE TABLE seen(
   target TEXT, source INTEGER, log INTEGER, count INTEGER, last INTEGER,
   PRIMARY KEY(target, source, log)) WITHOUT ROWID;

@@ -13,6 +13,7 @@ from typing import Any
 from nd7core.history_query import OPERATIONS, SOURCES, STATES, Query
 
 SLOTS = 64
+LATEST = 1000
 SHORT = 6  # letters of a word of which every trigram is looked for
 
 COLUMNS = (
@@ -39,18 +40,18 @@ def tag_of(source: str, state: str, operation: str, tool: str) -> str:
     return "".join(_mark(kind, value) for kind, value in given.items())
 
 
-def _match(query: Query, sources: Sequence[str], grams: Sequence[str]) -> str:
+def matching(query: Query, sources: Sequence[str]) -> str:
     """What the full text index is asked for; "" where a query names nothing that it knows."""
+    grams = [gram for word in (*query.words, *query.paths) for gram in _grams(word)]
     terms = [f'"{gram}"' for gram in dict.fromkeys(grams)]
     for kind, wanted in (("state", query.states), ("operation", query.operations), ("tool", query.tools)):
         if wanted:
             terms.append("(" + " OR ".join(f'"{_mark(kind, value)}"' for value in wanted) + ")")
-    if not terms:
-        return ""
     if len(sources) == 1:
-        return " AND ".join([*terms, f'"{_mark("source", sources[0])}"'])
-    # The few sources that are not wanted, rather than the many rows of those that are.
-    terms[-1] += "".join(f' NOT "{_mark("source", name)}"' for name in SOURCES if name not in sources)
+        terms.append(f'"{_mark("source", sources[0])}"')
+    elif terms:
+        # The few sources that are not wanted, rather than the many rows of those that are.
+        terms[-1] += "".join(f' NOT "{_mark("source", name)}"' for name in SOURCES if name not in sources)
     return " AND ".join(terms)
 
 
@@ -64,15 +65,12 @@ def statement(query: Query, before: int | None, logs: list[int] | None) -> tuple
     tests: list[str] = []
     values: list[Any] = []
     sources = query.sources or SOURCES[:3]
-    found: list[str] = []
     for word in query.words:
         tests.append("(e.command LIKE ? ESCAPE '\\' OR e.target LIKE ? ESCAPE '\\' OR e.place LIKE ? ESCAPE '\\')")
         values += [like(word)] * 3
-        found += grams(word)
     for path in query.paths:
         tests.append("e.target LIKE ? ESCAPE '\\'")
         values.append(like(path))
-        found += grams(path)
     if len(sources) < len(SOURCES):
         tests.append(f"e.source IN ({marks(sources)})")
         values += [SOURCES.index(name) for name in sources]
@@ -94,20 +92,42 @@ def statement(query: Query, before: int | None, logs: list[int] | None) -> tuple
         values += logs
     where = " AND ".join(tests) or "1"
     tail = f"JOIN log l ON l.id = e.log WHERE {where}"
-    match = _match(query, sources, found)
+    match = matching(query, sources)
     if match and (logs is None or len(logs) > 200):
         span = "".join(f" AND h.rowid < {int(bound)}" for bound in bounds)
         if query.since is not None:
             span += f" AND h.rowid >= {row_number(query.since)}"
         sql = f"SELECT {COLUMNS} FROM hit h CROSS JOIN entry e ON e.id = h.rowid {tail}"
         return f"{sql} AND h.hit MATCH ?{span} ORDER BY h.rowid DESC", [*values, match]
-    # Said outright, for the planner guesses: the newest rows first, or the few logs' own rows, or one source's.
-    index = "NOT INDEXED" if len(sources) > 1 else "INDEXED BY entry_source"
-    index = index if logs is None or len(logs) > 200 else "INDEXED BY entry_log"
+    # Said outright, for the planner guesses: the newest rows first, or the few logs' own rows.
+    index = "NOT INDEXED" if logs is None or len(logs) > 200 else "INDEXED BY entry_log"
     return f"SELECT {COLUMNS} FROM entry e {index} CROSS {tail} ORDER BY e.id DESC", values
 
 
-def grams(word: str) -> list[str]:
+def ranked(words: Sequence[str], sources: Sequence[str], limit: int) -> tuple[str, list[Any]]:
+    """The statement that finds refused targets with all of these words in them, the most widespread first."""
+    tests, values = _target_tests("target", words, sources)
+    sql = f"SELECT target, source, sessions, count, last FROM target INDEXED BY target_rank WHERE {tests}"
+    return f"{sql} ORDER BY sessions DESC, last DESC LIMIT ?", [*values, limit]
+
+
+def hits(words: Sequence[str], sources: Sequence[str], match: str) -> tuple[str, list[Any]]:
+    """The statement that finds the same by way of the latest `LATEST` rows that the full text index has for `match`."""
+    tests, values = _target_tests("e.target", words, sources)
+    sql = (
+        "SELECT t.target, t.source, t.sessions, t.count, t.last FROM hit h CROSS JOIN entry e ON e.id = h.rowid"
+        f" CROSS JOIN target t ON t.target = e.target AND t.source = e.source WHERE h.hit MATCH ? AND {tests}"
+    )
+    return f"{sql} ORDER BY h.rowid DESC LIMIT {LATEST}", [match, *values]
+
+
+def _target_tests(column: str, words: Sequence[str], sources: Sequence[str]) -> tuple[str, list[Any]]:
+    source = column.removesuffix("target") + "source"
+    tests = [f"{column} != ''", f"{source} IN ({marks(sources)})", *[f"{column} LIKE ? ESCAPE '\\'"] * len(words)]
+    return " AND ".join(tests), [*(SOURCES.index(name) for name in sources), *map(like, words)]
+
+
+def _grams(word: str) -> list[str]:
     """Trigrams that together cover a word, for the full text index; none for a shorter one.
 
     Of a longer word every third and the last: all of them would find little less (LIKE has the last word) and cost

@@ -42,10 +42,18 @@ class Answer(Message):
     Attributes:
         number: of the question; an answer to an older one is passed over.
         took: seconds.
+        complete: whether the search came to its end or its limit within its time.
     """
 
     def __init__(
-        self, number: int, found: Found | None, targets: list[SeenTarget], more: bool, took: float, problem: str = ""
+        self,
+        number: int,
+        found: Found | None,
+        targets: list[SeenTarget],
+        more: bool,
+        took: float,
+        problem: str = "",
+        complete: bool = True,
     ) -> None:
         super().__init__()
         self.number = number
@@ -54,6 +62,7 @@ class Answer(Message):
         self.more = more
         self.took = took
         self.problem = problem
+        self.complete = complete
 
 
 class Indexed(Message):
@@ -162,7 +171,7 @@ class History(Page):
         finally:
             index.close()
         took = time.perf_counter() - start
-        self.post_message(Answer(number, found, targets, before is not None, took, problem))
+        self.post_message(Answer(number, found, targets, before is not None, took, problem, index.complete))
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -194,11 +203,11 @@ class History(Page):
             return
         self.wrong, self.took = message.problem, message.took
         if not message.problem:
-            self.targets = message.targets
+            self.targets, self.complete = message.targets, message.complete
             if message.found is not None:
                 rows = list(message.found.rows)
                 self.entries = self.entries + rows if message.more else rows
-                self.next, self.complete = message.found.next, message.found.complete
+                self.next = message.found.next
             self.list.reload()
             if not message.more:
                 self.list.move(0)

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from nd7core.audit.frame import Frame
 from nd7core.audit.log import Log, log_directory
-from nd7core.history import History, HistoryError, index_path
+from nd7core.history import History, HistoryError, connect, index_path
 from nd7core.history_index import Indexer
 from nd7core.history_log import read_log
 from nd7core.history_query import Query, QueryError, fits, parse
+from nd7core.history_sql import statement
 
 HOME = "/home/dev"
 HOUR = 3_600_000_000_000
@@ -314,4 +315,46 @@ def test_a_search_gives_up_at_its_budget(state: Path) -> None:
     page = history.search(Query(words=("q",)), budget=0.0)
     assert time.perf_counter() - before < 1
     assert page.rows == ()
+    history.close()
+
+
+def test_what_few_rows_have_is_found_without_looking_at_all_the_others(tmp_path: Path) -> None:
+    """Counted in steps of SQLite's machine and not in time: a look at each of the 500 rows takes ten thousand."""
+    for number in range(5):
+        make(tmp_path, f"s{number}", [f"/home/dev/out/{number}/{at:03}" for at in range(100)], START + number * HOUR)
+    make(tmp_path, "rare", ["/home/dev/needle"])
+    index(tmp_path)
+    database = connect(index_path(str(tmp_path)), read_only=True)
+    steps = [0]
+
+    def count() -> int:
+        steps[0] += 100
+        return 0
+
+    database.set_progress_handler(count, 100)
+
+    def found(text: str) -> int:
+        steps[0] = 0
+        return len(database.execute(*statement(parse(text, START), None, None)).fetchall())
+
+    for text in ("needle", "path:needle", "source:kernel needle", "op:write needle state:open tool:Bash"):
+        assert found(text) == 1 and steps[0] <= 2500, (text, steps)
+    for text in ("tool:Ba", "op:read", "state:proved", "source:model", "needle source:other"):
+        assert found(text) == 0 and steps[0] <= 2500, (text, steps)
+    assert found("ou") == 501 and steps[0] > 5000  # "touch" as well
+    database.close()
+
+
+def test_targets_are_ranked_and_those_that_few_rows_have_are_found_all_the_same(tmp_path: Path) -> None:
+    for number in range(5):
+        make(tmp_path, f"s{number}", [f"/home/dev/out/{number}/{at:03}" for at in range(100)], START + number * HOUR)
+    make(tmp_path, "rare", ["/home/dev/needle"], START + HOUR * 9)
+    make(tmp_path, "again", ["/home/dev/out/4/007"], START + HOUR * 10)
+    index(tmp_path)
+    history = History(str(tmp_path))
+    assert [seen.target for seen in history.targets(parse("needle", 0), budget=5.0)] == ["/home/dev/needle"]
+    first, *rest = history.targets(parse("out", 0), limit=1000, budget=5.0)
+    assert (first.target, first.sessions, len(rest)) == ("/home/dev/out/4/007", 2, 499) and history.complete
+    history.targets(parse("out", 0), limit=1000, budget=0.0)
+    assert not history.complete
     history.close()
