@@ -20,10 +20,10 @@ _PROGRAM = re.compile(
 _SHELL_LINE = re.compile(r"\s*(?P<name>[^\s:]{1,200})(?::[\w.-]+)?: ?(?:eval: )?(?:[^\W\d]{2,12} )?(?P<line>\d+):")
 _WRITE = re.compile(
     r"\b(?:creat\w*|writ\w*|mkdir\w*|mkstemp\w*|mktemp|mkfifo|mknod|remov\w*|rm|rmdir|unlink\w*|delet\w*|renam\w*|"
-    r"mov(?:e|ing)|touch\w*|sav(?:e|ing)|append\w*|chmod|chown|chang\w*(?![ _](?:dir|to\b))|truncat\w*|modif\w*|updat\w*|output|"
-    r"install\w*|replac\w*|lock\w*|symlink\w*|hard link|copyfile|utimes?|setting times|set times|temporary|"
-    r"temp file|make|put_contents|extract\w*|redirect\w*|uploads?|store|mode 'w\w*'|mode 'a\w*'|rb_file_s_\w+|"
-    r"dir_s_mkdir|dir_s_rmdir|apply2files|createnewfile|fileoutputstream|filewriter|withbinaryfile)\b",
+    r"mov(?:e|ing)|touch\w*|sav(?:e|ing)|append\w*|chmod|chown|chang\w*(?![ _](?:dir|to\b))|truncat\w*|modif\w*|"
+    r"updat\w*|output|install\w*|replac\w*|lock\w*|symlink\w*|hard link|copyfile|utimes?|setting times|set times|"
+    r"temporary|temp file|make|put_contents|extract\w*|redirect\w*|uploads?|store|mode 'w\w*'|mode 'a\w*'|"
+    r"rb_file_s_\w+|dir_s_mkdir|dir_s_rmdir|apply2files|createnewfile|fileoutputstream|filewriter|withbinaryfile)\b",
 )
 _READ = re.compile(
     r"\b(?:reading|read|list\w*|scandir|opendir|stat|lstat|statx|getcwd|chdir|cd|load(?:ing|ed)?|can't read|"

@@ -61,6 +61,7 @@ _PHRASES = (
     (" is denied", "ANY"),
     ("not permitted", "ANY"),
 )
+_COMMON = ("denied", "permitted", "read-only", "readonly", "cross-device")  # one of these is in each
 _FRONT = re.compile(
     r"(?:\b(?:EACCES|EPERM|EROFS|EXDEV)\b[:,]? ?(?:\(-?\d+\):? ?)?)?"
     r"(?:\[Errno -?\d+\] ?|(?<![\w.:/-])(?:\(-?\d+\)|-?\d+)(?:: | ))?(?:invalid |improper )?$",
@@ -95,6 +96,8 @@ _NAMES = {"ACCES": "EACCES", "PERM": "EPERM", "ROFS": "EROFS", "XDEV": "EXDEV"}
 def _phrase(line: str, lowered: str) -> Mark | None:
     """The first of the words on a line, with a number before or behind them."""
     at, length, errno = len(lowered), 0, ""
+    if not any(map(lowered.__contains__, _COMMON)):
+        return None
     for said, meaning in _PHRASES:
         found = lowered.find(said)
         if 0 <= found < at:

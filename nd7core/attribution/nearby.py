@@ -115,10 +115,12 @@ def lonely(line: str) -> tuple[str, ...]:
 def syscall(lines: Sequence[str], index: int) -> str:
     """The system call that an error object or npm's report names near a line, or ""."""
     for at in range(max(0, index - 4), min(len(lines), index + 6)):
+        if "syscall" not in lines[at]:
+            continue
         npm = _NPM.match(lines[at])
         if npm and npm["key"] == "syscall":
             return npm["value"].strip()
-        keyed = _KEY_CALL.search(lines[at]) if "syscall" in lines[at] else None
+        keyed = _KEY_CALL.search(lines[at])
         if keyed:
             return keyed[1]
     return ""

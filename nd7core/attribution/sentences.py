@@ -63,6 +63,12 @@ _POSSIBLE = words(
 )
 
 
+_DOES = words(
+    "writ creat sav stor cop mov mak open renam initial mkdir lock remov delet updat access extract permission "
+    "connect_to database i/o e212 with_-p"
+)
+
+
 def possible(lowered: str) -> bool:
     """Whether an output, in lower case, holds a word that such a sentence has."""
     return any(map(lowered.__contains__, _POSSIBLE))
@@ -72,7 +78,11 @@ def candidates(lines: Sequence[str]) -> list[int]:
     """The lines that may tell a refusal without an error's name; at most a few dozen, for each is weak."""
     found: list[int] = []
     for index, line in enumerate(lines):
-        if not line or len(line) > 2000 or not any(map(line.lower().__contains__, _POSSIBLE)):
+        if not line or len(line) > 2000:
+            continue
+        lowered = line.lower()
+        # Most lines that speak of a failure speak of no file: ten patterns are dear for them.
+        if not any(map(lowered.__contains__, _POSSIBLE)) or not any(map(lowered.__contains__, _DOES)):
             continue
         if any(form.search(line) for form in (_SENTENCE, _NO_PATH, _NO_FILE, _CURL, _URL, _PORT, _RECURSIVE)):
             found.append(index)
