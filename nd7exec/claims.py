@@ -32,6 +32,8 @@ def child(body: bytes, zygote: int) -> processes.Stat | None:
     stat = processes.stat_of(pid)
     if stat is None or stat.parent == zygote:
         return stat
+    if not stat.parent and processes.stat_of(pid) is None:
+        return None  # it was just being taken down: the kernel names no parent of one then
     teller = processes.stat_of(zygote)
     if teller is None or teller.state in "ZX":
         return None  # its children are another's now
