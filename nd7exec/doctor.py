@@ -156,7 +156,8 @@ def _notify(known: bool, free: Callable[[], bool]) -> Check:
             "the kernel allows one, so no session can be confined here",
             "run nd7 outside that container or sandbox",
         )
-    return Check("seccomp", "ok", "filter and user notification work")
+    recorded = "what the notifier refuses is recorded; other system calls as root, with `nd7 run --kernel-records`"
+    return Check("seccomp", "ok", "filter and user notification work", recorded)
 
 
 def _blind(why: str) -> Check:
@@ -258,8 +259,8 @@ def _hooks(places: Places) -> list[Check]:
             found, means = "; ".join(wrong)[:300], "what its policy refuses is not refused, or is not seen"
             checks.append(Check(name, "missing", found, means, "end it and start it again"))
         elif record.gaps:
-            found = f"{record.gaps} commands without a hook"
-            means = "what they did is not in its log"
+            found = f"its log marks {record.gaps} gap{'s' if record.gaps > 1 else ''}"
+            means = "a command of which no hook told, say, or an older conversation that nobody asked for by its id"
             checks.append(
                 Check(name, "degraded", found, means, "end it and start it again with `nd7 run claude --resume ID`")
             )
