@@ -149,8 +149,8 @@ def textual_theme(palette: Palette) -> Theme:
         panel=palette.raised,
         dark=palette.dark,
         variables={
-            "scrollbar": palette.chosen_away,
-            "scrollbar-hover": palette.chosen,
+            "scrollbar": palette.faint,
+            "scrollbar-hover": palette.dim,
             "scrollbar-active": palette.accent,
             "scrollbar-background": palette.ground,
             "scrollbar-background-hover": palette.ground,

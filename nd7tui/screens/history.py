@@ -109,6 +109,7 @@ class History(Page):
 
     def compose(self) -> ComposeResult:
         self.box = Input(placeholder="search every session ever recorded", id="search")
+        self.box.cursor_blink = False
         self.list = RowList(self, id="past")
         self.entry = TextPane(self._about, id="entry")
         yield Bar(self.top_line, id="top")
