@@ -229,3 +229,22 @@ def test_the_program_fits_and_every_path_through_it_ends(machine: str) -> None:
 def test_the_filter_of_a_datagram_socket() -> None:
     assert bpf.only_from_port(53) == bpf.only_from_port(53)
     assert len(bpf.only_from_port(53)) == 16
+
+
+@pytest.mark.parametrize("flags", [{}, {"mounts": False, "ipc": False, "namespaces_closed": False, "scopes": False}])
+def test_the_filter_that_is_recorded_refuses_the_same_and_decides_nothing_else(
+    machine: str, flags: dict[str, bool]
+) -> None:
+    around = seccomp.Surroundings(machine, zygote=ZYGOTE, **flags)
+    whole, recorded = seccomp.program(around), seccomp.refusals(around)
+    refused = 0
+    for number in (*range(600), 0x40000000):
+        for arguments in ((), (1, 1, 0x6E64), (1, 2), (2, 1, 262), (16, 3, 9), (ZYGOTE, 0x5412), (2**32 - 1,), (0, 8)):
+            answer = bpf.interpret(whole, machine, number, arguments)
+            of_it = bpf.interpret(recorded, machine, number, arguments)
+            passed = answer in (bpf.ALLOW, bpf.NOTIFY, bpf.refuse(errno.ENOSYS))
+            assert of_it == (bpf.ALLOW if passed else answer), (number, arguments)
+            refused += not passed
+    assert refused > 300
+    # A 32-bit call ends its process in either.
+    assert bpf.interpret(recorded, machine, 1, (), arch=0x40000003) == bpf.KILL
