@@ -10,11 +10,13 @@ from nd7core.attribution import paths
 _WORD = (
     r"\s+(?:for (?:reading|writing|append|output|update|input|write|read)|failed|because|is not|isn't|is|was|could|"
     r"cannot|can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|"
-    r"$)"
+    r"$)|\s+\w+=(?=\S|$)|\.\s+(?=[A-Z][a-z]+\b)"
 )
 # A bracket that the name goes on behind: `/a/report (1).pdf`, `/a/My Dir [old]/b`.
 _OF_NAME = r"(?![(\[][\w ,.-]{1,40}[)\]](?:\.\w|/|[-_]\w| \w+\.\w))"
-_END = re.compile(_WORD + r"|:\s|\s+" + _OF_NAME + r"[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)")
+_END = re.compile(
+    _WORD + r"|[\"'](?=[,}\])]|$)|:\s|\s+" + _OF_NAME + r"[(\[{<|│]|[)\]}>](?=\s|$|:)|\s*[;│|]\s|,(?=\s|$)"
+)
 _KIND = re.compile(r"\s+(?:directory|folder|file|path)[.,]?$")
 START = re.compile(
     r"(?<![\w./~:$-])(?:(?:~|\.{1,2})?/(?![/\s])|~/|\$[A-Za-z_]\w*/)|(?<=[(=\[{<,@:])(?:~|\.{1,2})?/(?![/\s])"

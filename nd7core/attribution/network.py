@@ -49,7 +49,7 @@ _PATTERNS = (
 )
 _PAIR = re.compile(
     r"(?<![\w./:-])(?P<host>\d{1,3}(?:\.\d{1,3}){3}|localhost|\*|\[[0-9a-fA-F:.]+\]|::1?|"
-    r"[A-Za-z0-9][\w-]*(?:\.[\w-]+)*)?:(?P<port>\d{2,5})(?![\w/-]|[.:]\w)"
+    r"[A-Za-z0-9][\w-]*(?:\.[\w-]+)*|(?<![\"'])):(?P<port>\d{2,5})(?![\w/-]|[.:]\w)"
 )
 _HOST_PORT_WORD = re.compile(r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}|localhost)[\s,]+(?:port\s)?(?P<port>\d{2,5})\b")
 _PORT_WORD = re.compile(r"\bport[\s:=]+(?P<port>\d{1,5})\b", re.IGNORECASE)

@@ -150,6 +150,8 @@ def tidy(path: str) -> str:
         path = path[:-1]
     if len(path) > 2 and path[-1] == "." and path[-2] not in "./":
         path = path[:-1]
+    while len(path) > 1 and path[-1] in "\"'" and path[-1] not in path[:-1]:
+        path = path[:-1]  # what closes a string of the line around it
     for opening, closing in (("(", ")"), ("[", "]"), ("{", "}"), ("<", ">")):
         if path.endswith(closing) and opening not in path:
             path = path[:-1]

@@ -73,10 +73,10 @@ _COULD_NOT = re.compile(
 _FAILED = re.compile(
     r"\b(?:writ\w+|sav(?:e|ing)|cop(?:y|ies|ying)|mov(?:e|ing)|renam\w+|creat\w+|delet\w+|remov\w+|install\w*|"
     r"updat\w+|sync\w*|export\w*|back(?:up|ing)|clon\w+|read(?:ing)?|open(?:ing)?|access\w*|connect\w*|chown|chmod|"
-    r"upload\w*|generat\w+|link\w*)\b.{0,120}?\b(?:failed|fails|bounced|did(?:n.t| not) (?:go through|work|succeed|"
-    r"happen)|(?:was|is|were)(?:n.t| not) (?:possible|done|created|saved|made|permitted|allowed)|is impossible)\b|"
-    r"\b(?:fail(?:s|ed)|refus(?:es|ed)|declin(?:es|ed)) to (?:writ\w+|create|save|open|read|copy|move|lock|connect|"
-    r"bind|listen|install)\b",
+    r"upload\w*|download\w*|requests?|traffic|push\w*|generat\w+|link\w*)\b.{0,120}?\b(?:failed|fails|bounced|"
+    r"(?:did|do|does)(?:n.t| not) (?:(?:go|get|come) through|work|succeed|happen)|(?:was|is|were)(?:n.t|"
+    r" not) (?:possible|done|created|saved|made|permitted|allowed)|is impossible)\b|\b(?:fail(?:s|ed)|refus(?:es|"
+    r"ed)|declin(?:es|ed)) to (?:writ\w+|create|save|open|read|copy|move|lock|connect|bind|listen|install)\b",
     re.IGNORECASE,
 )
 _OTHERWISE = re.compile(
@@ -93,7 +93,9 @@ _NOT_LET = re.compile(
     re.IGNORECASE,
 )
 # What was done instead, and where, is not what could not be done.
-_SO = re.compile(r"[,;] (?:so|please|therefore|instead|hence)\b", re.IGNORECASE)
+_SO = re.compile(
+    r"(?:[,;]|\band) (?:so|I (?:saved|put|left|wrote|used|placed|kept)|please|therefore|instead|hence)\b", re.IGNORECASE
+)
 _REJECTED = re.compile(r"reject|refus", re.IGNORECASE)
 _PATHS = re.compile(r"(?:~|\.{0,2})/[^\s`'\"]+")
 _CODE = re.compile(r"`[^`]*`")
@@ -103,6 +105,11 @@ _ABOUT_HERE = re.compile(
     re.IGNORECASE,
 )
 _OURS = re.compile(r"\bsandbox|\bnd7\b|\bthis session\b|\bkernel\b", re.IGNORECASE)
+
+
+def instead_of(sentence: str) -> str:
+    """A sentence without what was done instead."""
+    return _SO.split(sentence, maxsplit=1)[0]
 
 
 def _unable(sentence: str, outside: Outside) -> re.Match[str] | None:
@@ -203,10 +210,11 @@ def _taken_back(clause: str, sentence: str) -> bool:
 
 def _somebody_elses(clause: str, sentence: str) -> bool:
     """Whether another machine, service or user refused or was refused, or it is what was written."""
-    plain = _PATHS.sub(" ", clause)
-    if phrases.REMOTE.search(plain) and not _OURS.search(sentence):
+    if phrases.ANOTHER.search(_PATHS.sub(" ", clause)) and not _ABOUT_HERE.search(sentence):
         return True
-    if phrases.ANOTHER.search(plain) and not _ABOUT_HERE.search(sentence):
+    # What is asked of the person, or done instead, is not who refused.
+    plain = _PATHS.sub(" ", instead_of(clause))
+    if phrases.REMOTE.search(plain) and not _OURS.search(sentence):
         return True
     if phrases.WORK_DONE.search(plain) or phrases.THEIRS.search(plain):
         return True

@@ -56,7 +56,7 @@ SPECIALS = (
     Special(
         re.compile(
             r"sandbox_apply|sandbox_init|sandbox-exec:|setting up uid map|cannot clone: |re-exec process to join|"
-            r"user namespace|new namespace|namespace sandbox|CLONE_NEW|newuidmap|newgidmap|uid_map|"
+            r"user namespace|new namespace|namespace sandbox|CLONE_NEW|newuidmap|newgidmap|uid_map|linux-sandbox|"
             r"failed to sandbox|bwrap: |\bclone3?(?:\(\))?: |\bcloning \w+ process\b",
             re.IGNORECASE,
         ),
