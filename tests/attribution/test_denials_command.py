@@ -49,7 +49,7 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 
 def run(capsys: pytest.CaptureFixture[str], *, session: str | None = None, **flags: bool) -> tuple[str, str]:
-    flags = {"all": False, "json": True, **flags}
+    flags = {"all": False, "json": True, "show_secrets": False, **flags}
     assert command.run(argparse.Namespace(session=session, **flags)) == 0
     said = capsys.readouterr()
     return said.out, said.err
@@ -95,7 +95,7 @@ def test_for_a_person_and_with_nothing(where: Places, capsys: pytest.CaptureFixt
 
 def test_an_unknown_session_is_an_error_and_a_link_is_not_followed(where: Places, tmp_path: Path) -> None:
     with pytest.raises(Nd7Error):
-        command.run(argparse.Namespace(session="none", all=False, json=True))
+        command.run(argparse.Namespace(session="none", all=False, json=True, show_secrets=False))
     sessions = Path(where.state) / "sessions"
     sessions.mkdir(parents=True)
     (sessions / "link").symlink_to(tmp_path)
