@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 from collections.abc import Mapping, Sequence
+from types import FrameType
 from typing import NoReturn
 
 from nd7core.errors import Nd7Error
@@ -27,6 +28,15 @@ from nd7exec.wire import Message, write_all
 
 MOST_OUTPUT = 64 * 1024
 FAILED = 126
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # also where nd7 was started with one of them ignored
+
+
+class _Asked(BaseException):
+    """A signal asks the errand to end."""
+
+
+def _asked(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise _Asked
 
 
 def run(
@@ -59,7 +69,7 @@ def run(
             while piece := pieces.read(MOST_OUTPUT):
                 said = (said + piece)[-MOST_OUTPUT:]
         except BaseException:
-            os.kill(pid, signal.SIGINT)
+            os.kill(pid, signal.SIGTERM)
             while pieces.read(MOST_OUTPUT):  # until nothing of it runs: whoever cleans up behind it must be alone
                 continue
             raise
@@ -80,8 +90,10 @@ def _be_it(
     """The forked process: it confines the program, serves its filter, and exits with its status."""
     status = FAILED
     try:
+        for number in ENDING:
+            signal.signal(number, _asked)
         null = os.open(os.devnull, os.O_RDWR)
-        prctl.set_parent_death_signal(signal.SIGINT, parent)
+        prctl.set_parent_death_signal(signal.SIGTERM, parent)
         os.dup2(null, 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -103,13 +115,13 @@ def _be_it(
                 open_files=resource.getrlimit(resource.RLIMIT_NOFILE),
             )
 
-        status = _Errand(staff.Household(plan, lambda: None, ()), seconds).serve(rules)
+        status = _Errand(staff.Household(plan, lambda: None, ENDING), seconds).serve(rules)
     except Nd7Error as error:
         write_all(2, f"{error.message}\n".encode("utf-8", "backslashreplace"))
     except OSError as error:
         write_all(2, f"{error.strerror or error}\n".encode("utf-8", "backslashreplace"))
-    except KeyboardInterrupt:
-        status = 128 + signal.SIGINT
+    except _Asked:
+        status = 128 + signal.SIGTERM
     finally:
         os._exit(status)
     raise AssertionError("not reached")

@@ -90,7 +90,8 @@ def test_the_tour(world: World) -> None:
     screen.wait_for("Do you want to", timeout=60)
     detach(screen)
     screen.wait_for("1 waiting for you")
-    screen.keys("Tab", "w", "Enter")
+    screen.keys("Tab", "w", pause=1.0)
+    screen.keys("Enter")
     screen.wait_for("Do you want to")
     time.sleep(2)  # what is typed before the agent has drawn its question anew is lost on it
     screen.keys("Enter")

@@ -296,7 +296,7 @@ def test_an_end_in_the_middle_leaves_nothing(world: World, where: str):
 def test_a_killed_nd7_takes_its_git_along(world: World):
     repository(world)
     world.write(".git/hooks/post-checkout", "#!/bin/sh\ntouch .begun; setsid sleep 600\n", 0o755)
-    running = world.start(["nd7", "run", "--worktree", "fix", "true"])
+    running = world.start(["sh", "-c", "trap '' INT TERM HUP; exec nd7 run --worktree fix true"])
     world.wait(lambda: world.exists(f"{HOLDER}/fix/.begun"))
     every = world.processes()
     (first,) = (pid for pid, line in every.items() if "nd7tui.cli" in line and "nd7tui.cli" not in above(every, pid))
