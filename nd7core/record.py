@@ -136,6 +136,10 @@ class Record:
         ours = main != holder and os.path.join(main, ".git") in self.writable
         return (main, name) if ours else ("", "")
 
+    def called(self, wanted: str) -> bool:
+        """Whether a person means this session by `wanted`: its name, or one of its conversations."""
+        return bool(wanted) and wanted in (self.name, self.chosen, *self.agent_sessions)
+
     def granted(self, now: int) -> tuple[Grant, ...]:
         """The grants that count at `now`, nanoseconds since the epoch."""
         return tuple(grant for grant in self.grants if grant.in_force(now))

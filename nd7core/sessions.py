@@ -371,7 +371,7 @@ def choose(places: Places, wanted: str | None = None, *, cwd: str = "") -> Sessi
                 if session.problem:
                     raise SessionError(session.problem)
                 return session
-        named = [s for s in running if s.record and wanted in (s.record.name, *s.record.agent_sessions)]
+        named = [s for s in running if s.record and s.record.called(wanted)]
         if len(named) == 1:
             return named[0]
         shown = safe(wanted, 60)

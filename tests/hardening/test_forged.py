@@ -138,6 +138,10 @@ def test_what_the_agent_chooses_has_the_grants_that_this_session_is_given_and_no
     again = runs.start("project", "b", "-c", source="resume")
     runs.allow(again, "/home/dev/mine")
     world.wait(lambda: runs.record(again)["chosen"] == IDS["b"])
+    # A person may call it by the conversation.
+    done = world.run(["nd7", "allow", "--session", IDS["b"], "/home/dev/other"])
+    assert done.code == 0 and "/home/dev/other" in runs.record(again)["grants"], done
+    assert world.run(["nd7", "deny", "--session", IDS["b"], "/home/dev/other"]).code == 0
     runs.end("project", again)
     assert runs.ended("b") == ["/home/dev/mine"]
 
