@@ -84,7 +84,7 @@ def candidates(lines: Sequence[str]) -> list[int]:
         # Most lines that speak of a failure speak of no file: ten patterns are dear for them.
         if not any(map(lowered.__contains__, _POSSIBLE)) or not any(map(lowered.__contains__, _DOES)):
             continue
-        if any(form.search(line) for form in (_SENTENCE, _NO_PATH, _NO_FILE, _CURL, _URL, _PORT, _RECURSIVE)):
+        if any(form.search(line) for form in FORMS):
             found.append(index)
             if len(found) >= 64:
                 break
@@ -118,6 +118,10 @@ _NO_FILE = re.compile(
     re.IGNORECASE,
 )
 _PLACE = re.compile(r" at \S+ line \d+\.?$")
+
+
+FORMS = (_SENTENCE, _NO_PATH, _NO_FILE, _CURL, _URL, _PORT, _RECURSIVE)
+"""Every form of a sentence that may tell a refusal."""
 
 
 def _own_words(line: str, judge: Judge) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from programs import tools
 from scoring import Score, load, score
 
 
@@ -41,6 +42,20 @@ def test_tools_in_real_sessions(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(found.table(f"more tools in real sessions: {len(cases)} recorded runs"))
     _held(found)
+
+
+def test_what_is_recorded_of_tools_has_the_truth_of_its_case() -> None:
+    """Each recorded run is one of the commands in tools.jsonl, and its truth is what was set up for it."""
+    of = dict(tools())
+    assert len(of) == len(tools())
+    cases = load("real_tools.jsonl")
+    for row in cases:
+        number = int(row["id"].removeprefix(f"{row['confinement']}-").partition("-")[0])
+        case, truth = of[number], row["truth"]
+        assert (truth["source"], truth["operation"]) == (case.source, case.operation), row["id"]
+        assert (truth["target"] or "").endswith(case.target.format(n=number, P="", O="", H="", T="")), row["id"]
+    assert sum(row["truth"]["source"] == "kernel" for row in cases) >= 150
+    assert len(cases) >= 480
 
 
 def test_what_other_programs_print(capsys: pytest.CaptureFixture[str]) -> None:

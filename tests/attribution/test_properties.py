@@ -147,6 +147,20 @@ def test_every_gate_covers_its_pattern() -> None:
                 assert bool(gate.pattern.search(line)) == bool(gate.search(line)), (module, name, line)
 
 
+def test_the_words_that_are_looked_for_first_are_in_every_sentence() -> None:
+    """A line that one of the patterns finds is never passed over for want of a word."""
+    from nd7core.attribution import sentences
+
+    found = 0
+    for name in ("denials.jsonl", "real_runs.jsonl", "real_tools.jsonl", "written.jsonl", "blind.jsonl"):
+        for case in load(name):
+            for line in case["output"].split("\n"):
+                if len(line) < 2000 and any(form.search(line) for form in sentences.FORMS):
+                    found += 1
+                    assert sentences.candidates([line]) == [0], line
+    assert found > 1000
+
+
 TEN_MB = 10_000_000
 LONG = {
     "one line": "x" * TEN_MB,
