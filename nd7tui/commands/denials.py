@@ -85,7 +85,8 @@ def chosen(where: Places, wanted: str | None) -> Iterator[tuple[str, Record | No
         if session.record is None:
             continue
         live.update((agent_session, session.record) for agent_session in session.record.agent_sessions)
-        if wanted is not None and (wanted == str(session.pid) or session.record.called(wanted)):
+        # By another of its ids: that log alone.
+        if wanted and wanted in (str(session.pid), session.record.name, session.record.chosen):
             named.update(session.record.agent_sessions)
             named.add("")  # it exists, whether or not it has a log yet
     root = os.path.join(where.state, "sessions")
