@@ -24,6 +24,7 @@ LONG_BODY = 40
 _SHORT = {"passwd": 3, "password": 3, "passwrd": 3, "pwd": 3}
 
 _SMALL = {capital: capital + 32 for capital in range(ord("A"), ord("Z") + 1)}
+_BODY = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _NAME = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _WORD = re.compile(r"[A-Za-z_]+")
 
@@ -215,7 +216,7 @@ def _plausible(probe: str, value: str, whole: str) -> bool:
         return f":{value}@" in whole or _mixed(value)
     if probe in ("-u", "--user", "--proxy-user"):  # docker run -u app:app
         name = whole[: -len(value) - 1]
-        return not name.endswith(value)
+        return not name.endswith(value) and not value.startswith("//")  # redis-cli -u redis://host
     if probe == "--":
         return not _is_path(value)
     return True
@@ -264,9 +265,17 @@ def _named(text: str, lowered: str) -> Iterator[Span]:
             continue
         if match["sign"] == ":" and (sentence.match(text, a) or value.startswith(("/", ":"))):
             continue
-        if match["sign"] == ":" and group == "bare" and match["name"].lower() == "token" and _WORD.fullmatch(value):
-            continue  # "Unexpected token: punctuation"
+        if match["sign"] == ":" and group == "bare" and _is_told_of(text, match.start(), match["name"], value):
+            continue
         yield a, b
+
+
+def _is_told_of(text: str, at: int, name: str, value: str) -> bool:
+    """Whether it is what an error is about: `open /home/u/.aws/credentials: ...`, `Unexpected token: word`."""
+    word = re.split(r"[\s\"'=]", text[max(0, at - 300) : at])[-1]
+    if "/" in word and "://" not in word:
+        return True
+    return name.lower() in ("token", "passwd", "credential", "credentials") and bool(_WORD.fullmatch(value))
 
 
 # -- private keys ------------------------------------------------------------------------------------------------------
@@ -326,7 +335,7 @@ def _after(text: str, at: int, end: int) -> Span:
 def _before(text: str, at: int, floor: int) -> Span:
     """What stood like a key's body before a last line whose first line is missing."""
     start = max(floor, text.rfind("\n", floor, at) + 1)
-    inside = text[start:at].rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\\ \t\"',")
+    inside = text[start:at].rstrip(_BODY + "\\ \t\"',")
     first = start + len(inside) if at - start - len(inside) >= 8 else start
     body = _pattern(shapes.BODY_LINE)
     line = start
@@ -336,8 +345,9 @@ def _before(text: str, at: int, floor: int) -> Span:
         if body.fullmatch(text, line, stop):
             first = line
         elif text[line:stop].strip(" \t\r│|+>"):
-            words = _pattern(r"(?:[A-Za-z0-9+/=]{16,}(?:\\[nr]|\s){0,4})+\Z").search(text[line:stop][-4096:])
-            first = line + max(0, stop - line - 4096) + words.start() if words else first
+            # Its first line may have the beginning of the key behind other words.
+            rest = len(text[line:stop].rstrip(_BODY + "\\"))
+            first = line + rest if stop - line - rest >= 16 else first
             break
     return first, at
 

@@ -141,7 +141,7 @@ NO_VALUE = (
 NO_PATH = r"(?:~|\.{1,2}|file://|[A-Za-z]:)?(?:[/\\][\w.@+ -]*)+\Z"
 # `cat: /run/secrets/db_password: Permission denied` names a file; the reason of a refusal must stay to be read.
 SENTENCE = (
-    r"(?:Permission|Operation|No such|Read-only|Is a|Not a|File|Connection|Input/output|Device|Too many|Bad|Invalid"
+    r"(?i)(?:Permission|Operation|No such|Read-only|Is a|Not a|File|Connection|Input/output|Device|Too many|Bad|Invalid"
     r"|Cannot|cannot|could|failed|not |is |was |must|required|expected|unable|access)[ a-zA-Z/-]"
 )
 
@@ -152,7 +152,8 @@ BODY_LINE = BODY_PREFIX + (
     r"(?:\\[nr]){0,4}[\"']?[,+\\]?[ \t\r│|]{0,200}"
 )
 BODY_WORDS = (
-    r"(?:(?:\\[nr]|[\s\"',]){0,8}[A-Za-z0-9+/=]{16,})+(?:(?:\\[nr]|[\s\"',]){1,8}[A-Za-z0-9/=]{1,15}(?=[\s\"']|\Z))?"
+    r"(?:\\[nr]|[\s\"',]){0,8}[A-Za-z0-9+/=]{16,}(?:(?:\\[nr]|[\s\"',]){1,8}[A-Za-z0-9+/=]{16,})*"
+    r"(?:(?:\\[nr]|[\s\"',]){1,8}[A-Za-z0-9/=]{1,15}(?=[\s\"']|\Z))?"
 )
 FULL_LINE = BODY_PREFIX + r"(?P<body>[A-Za-z0-9+/=]{64}|[A-Za-z0-9+/=]{70}|[A-Za-z0-9+/=]{76})[ \t\r│|]{0,200}"
 LABEL = r"-{4,5} ?(BEGIN|END) ([A-Z0-9 ]{1,60}?) ?-{4,5}|^(Private)-Lines: ([0-9]{1,4})$"

@@ -128,6 +128,10 @@ def test_lines_that_carry_secrets(text: str, masked: str) -> None:
         "cp: cannot create regular file '/srv/api_key': Read-only file system",
         "cat: cookie: Permission denied",
         "cat: token: No such file or directory",
+        "open /home/u/.aws/credentials: permission denied",
+        "grep: /home/u/.aws/credentials: Adgang nægtet",
+        "passwd: Authentication token manipulation error",
+        "redis-cli -u redis://127.0.0.1:6379",
         "max_tokens=4096",
         "tokens: 1,234 (12%)",
         "export TOKEN=$GITHUB_TOKEN",
@@ -325,6 +329,8 @@ def test_no_surroundings_lay_a_token_bare(secret: str, before: str, after: str) 
             "1:",
             "0" * 9 + ":AA",
         ),
+        *("aB3" * 30 + " :\n-----END RSA PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----" + "aB3" * 30 + ":"),
+        *("aB3" * 2000 + " :\n-----END RSA PRIVATE KEY-----", "1" * 7 + " " * 40 + "\n", "0" * 9 + ":AA", "$6$", "--"),
     ],
 )
 def test_masking_is_linear(piece: str) -> None:
