@@ -257,6 +257,13 @@ GIVEN = re.compile(
     r"enables|lets|den(?:y|ies)|blocks|restricts|refuses|forbids)\b",
     re.IGNORECASE,
 )
+# Said of any, or of who and what in general: how something works, and nothing that happened.
+GENERIC = re.compile(
+    r"\b(?:an?|each|every|any|no|such an?) (?:\w+ )?(?:session|program|command|agent|process|child|"
+    r"sandbox|directory|file|path)s?\b|\bsessions\b|\b(?:who|what|which|how many|where|"
+    r"whether) (?:\w+ ){0,4}?(?:refus|den|block)",
+    re.IGNORECASE,
+)
 # Another that refuses or is refused: a service, a program that judges code, another access control of the system.
 ANOTHER = re.compile(
     r"\bthe (?:unit|service|daemon|container|pod|web ?server|plugin|extension|browser|page|kiosk|guest|"

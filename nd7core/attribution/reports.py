@@ -98,6 +98,7 @@ _SO = re.compile(
 )
 _REJECTED = re.compile(r"reject|refus", re.IGNORECASE)
 _PATHS = re.compile(r"(?:~|\.{0,2})/[^\s`'\"]+")
+_COMMANDS = re.compile(r"`nd7 [^`]*`")  # `nd7 deny` denies nothing by being named
 _CODE = re.compile(r"`[^`]*`")
 _ABOUT_HERE = re.compile(
     r"\bsandbox\w*|\bnd7\b|\b(?:this|the|my) (?:session|environment)\b|\bkernel\b|\b(?:from|in) here\b|\bmacOS\b|"
@@ -156,6 +157,7 @@ def reports(sentence: str, before: str, outside: Outside) -> bool:
     """
     if phrases.QUOTE_LINE.match(sentence) or phrases.QUESTION.search(sentence) or phrases.ADVICE.match(sentence):
         return False
+    sentence = _COMMANDS.sub(lambda match: " " * len(match[0]), sentence)
     strong = phrases.STRONG.search(sentence) or _unable(sentence, outside) or _not_let(sentence)
     foreign = None if sentence.isascii() and strong else _foreign(sentence, outside)
     match = strong or foreign
@@ -175,6 +177,8 @@ def reports(sentence: str, before: str, outside: Outside) -> bool:
     person = phrases.FIRST_PERSON.search(sentence) is not None
     condition = phrases.CONDITION.search(sentence)
     if condition and condition.start() < match.end() and not phrases.FIRST_PERSON.search(sentence[: match.end()]):
+        return False
+    if not person and phrases.GENERIC.search(sentence) and not any(outside(place) for place in places(sentence)):
         return False
     if not named and not person:
         if _REJECTED.search(strong[0]) and _OTHERWISE.search(sentence, strong.end()):

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from programs import tools
 from scoring import Score, load, score
+
+from nd7core.attribution import Failure, explain_words
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _held(found: Score) -> None:
@@ -80,6 +86,20 @@ def test_what_models_say(capsys: pytest.CaptureFixture[str]) -> None:
         print(found.table(f"said by models: {len(cases)} sentences"))
     for name in ("model found as model", "none found as none", "target, where one is printed", "remedy"):
         assert found.share(name) >= 0.95, found.failed
+
+
+def test_what_describes_a_sandbox_reports_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """nd7's own pages: nothing looks more like a report of a refusal than the prose on how refusing works."""
+    text = "\n".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CHANGELOG.md"))
+    sentences = [part for part in re.split(r"(?<=[.!?])\s+|\n\n|\n- ", text) if len(part) > 20]
+    taken = [
+        part
+        for part in sentences
+        if explain_words(Failure(tool="assistant", output=part.replace("\n", " "), project="/home/rob/p"))
+    ]
+    with capsys.disabled():
+        print(f"\n{len(taken)} of {len(sentences)} sentences about a sandbox are taken for a report")
+    assert len(sentences) > 100 and len(taken) <= 0.06 * len(sentences), taken
 
 
 def test_a_set_that_the_engine_was_not_built_on(capsys: pytest.CaptureFixture[str]) -> None:
