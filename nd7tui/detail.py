@@ -107,7 +107,7 @@ def _why(row: Row, home: str, outlook: Outlook | None, width: int) -> list[Line]
     reason = look.short_text(verdict.reason, home) or look.SOURCE_MEANS[verdict.source]
     found = indented(wrap(safe(reason, 600), width), 0, "text")
     if verdict.source != "none":
-        text = look.evidence(verdict.evidence, confirmed=bool(row.tied_to))
+        text = look.evidence(verdict.evidence, verdict.source, confirmed=bool(row.tied_to))
         found += indented(wrap(safe(text), width), 0, "dim")
     if verdict.contradiction:
         found += indented(wrap(safe("but " + look.short_text(verdict.contradiction, home), 600), width), 0, "warn")
@@ -147,7 +147,7 @@ def _mend(
     found: list[Line] = []
     reason = outlook.why_not if outlook is not None else why_not(row, session)
     path = look.short_path(verdict.grant, home)
-    who = session.name if session else "the session"
+    who = look.short_name(session.name) if session else "the session"
     if row.state == "granted" and not reason:
         found += _key("◧", f"granted: {path}; the next Bash command has it", width, "good")
     elif row.state == "proved":
@@ -192,13 +192,14 @@ def _mend(
 
 def _restart(cap: str, session: SessionRow | None, width: int) -> list[Line]:
     """What to do where nd7-exec itself could not run a command: about the session, for no path is the matter."""
-    who = session.name if session is not None else "the session"
+    who = look.short_name(session.name) if session is not None else "the session"
     if session is not None and not why_not_restart(session):
         text = f"restart {who}, which writes its profile and its rules anew; its conversation goes on"
         found = _key(cap, text, width, "strong", "screen.press('restart')")
     else:
-        found = _key(" ", f"start {who} again with nd7 run: it cannot be mended while it runs", width, "strong")
-    return found + _key(" ", "if it comes back: nd7 doctor says what is wrong on this machine", width, "dim")
+        text = f"if {who}'s next command fails so, too: end it, and start it again with nd7 run"
+        found = _key(" ", text, width, "strong")
+    return found + _key(" ", "nd7 doctor says what is wrong on this machine", width, "dim")
 
 
 def _hidden(row: Row, caps: dict[str, str], revealed: bool) -> str:

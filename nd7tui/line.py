@@ -280,6 +280,6 @@ class Thumb(ScrollBarRender):
         for segment in drawn.segments:
             meta = segment.style.meta if segment.style is not None else {}
             held = meta.get("@mouse.down") == "grab"
-            glyph = segment.text if segment.control or "\n" in segment.text else ("▐" if held else " ") * thickness
+            glyph = segment.text if segment.control or "\n" in segment.text else ("▐" if held else " ").rjust(thickness)
             segments.append(Segment(glyph, ink + Style.from_meta(meta) if meta else ink))
         return Segments(segments, new_lines=drawn.new_lines)

@@ -69,8 +69,10 @@ EVIDENCE_MEANS: dict[str, str] = {
 }
 
 
-def evidence(grade: str, *, confirmed: bool) -> str:
+def evidence(grade: str, source: str = "", *, confirmed: bool) -> str:
     """A grade with what it means; a report that an earlier call bears out is more than what the agent says."""
+    if grade == "matched" and source == "nd7-exec":
+        return "matched: nd7-exec's own words, and the exit status with which it refuses"
     if grade == "reported" and confirmed:
         return "reported, and confirmed by an earlier call"
     return f"{grade}: {EVIDENCE_MEANS.get(grade, '')}"
@@ -85,6 +87,12 @@ OPERATION: dict[Operation, SafeText] = {
     "ipc": safe("socket"),
     "other": safe("–"),
 }
+
+
+def operation(name: str) -> SafeText:
+    """What an operation is called; hostile where it is none of nd7's."""
+    return next((word for known, word in OPERATION.items() if known == name), safe(name, 20))
+
 
 OWNER: dict[str, str] = {
     "permissions": "the file's own permissions",
@@ -132,6 +140,11 @@ def short_path(path: str, home: str) -> str:
 def short_text(text: str, home: str) -> str:
     """A sentence with the home directory as ~ wherever a path in it starts with that."""
     return re.sub(rf"(?<![\w/.~-]){re.escape(home)}(?![\w.-])", "~", text) if len(home) > 1 else text
+
+
+def short_name(name: str) -> str:
+    """A session's name within a sentence: a session chooses it, and may choose a page."""
+    return name if len(name) <= 48 else name[:47] + "…"
 
 
 def plural(count: int, one: str, many: str = "") -> str:

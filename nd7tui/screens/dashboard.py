@@ -175,7 +175,8 @@ class Main(Doors):
     def _detail_title(self, width: int) -> list[Line]:
         right = Line("dim")
         if self.peeking is not None:
-            right.put(safe("Enter attaches; "), "dim").put(safe(CHORD), "key").put(safe(" comes back"), "dim")
+            if self.peeked is None or not self.peeked.problem:
+                right.put(safe("Enter attaches; "), "dim").put(safe(CHORD), "key").put(safe(" comes back"), "dim")
             return self._title("its screen now", width, right, "detail")
         row = self.row
         if row is not None and row.revision is not None:
@@ -196,7 +197,10 @@ class Main(Doors):
             self.dash.peek(session)
 
     def on_peeked(self, message: Peeked) -> None:
+        title = self.peeked is None or bool(self.peeked.problem) != bool(message.problem)
         self.peeked = message
+        if title:
+            self.redraw_bars()
         self.detail.redraw()
         self.detail.action_bottom()  # where an agent's prompt is
 

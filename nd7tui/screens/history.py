@@ -19,7 +19,7 @@ from nd7core.mask import mask
 from nd7core.text import safe
 from nd7tui import keys, look
 from nd7tui.detail import nothing
-from nd7tui.line import Line, fit, wrap
+from nd7tui.line import Line, fit, indented, wrap
 from nd7tui.messages import Opened, Picked
 from nd7tui.screens.page import Page
 from nd7tui.theme import Role
@@ -86,6 +86,7 @@ class History(Page):
     DEFAULT_CSS = """
     History Input { height: 1; border: none; padding: 0 1; background: $panel; }
     History Input:focus { border: none; }
+    History #hint { height: auto; }
     History #past { height: 2fr; }
     History #entry { height: 1fr; min-height: 7; }
     """
@@ -265,7 +266,7 @@ class History(Page):
             line.put(safe(name, 60), "dim", cells=16).gap()
         line.put(glyph, role).gap().put(word, role, cells=9)
         if width >= 76:
-            line.put(safe("run" if entry.operation == "execute" else entry.operation), "dim", cells=8)
+            line.put(look.operation(entry.operation), "dim", cells=8)
         right = Line().gap()
         if entry.state in look.STATE:
             state, named, state_role = look.STATE[entry.state]
@@ -317,10 +318,8 @@ class History(Page):
     def _syntax(self, width: int) -> list[Line]:
         if self.wrong:
             return [Line().gap().put(fit(safe(self.wrong), width - 2), "warn")]
-        line = Line().gap()
-        if not self.complete:
-            line.put(safe("the latest of many; more words find the rest   "), "warn")
-        return [line.put(fit(safe(HINT), width - line.cells - 1), "faint")]
+        few = [] if self.complete else [Line().gap().put(safe("the latest of many; more words find the rest"), "warn")]
+        return few + indented(wrap(safe(HINT), width - 2), 1, "faint")
 
     @property
     def selected(self) -> Entry | None:
@@ -346,13 +345,15 @@ class History(Page):
         fact("why", mask(entry.reason))
         if entry.source != "none":
             confirmed = entry.source == "model" and entry.reason.startswith(CONFIRMED)
-            fact("evidence", look.evidence(entry.evidence, confirmed=confirmed), "dim")
+            fact("evidence", look.evidence(entry.evidence, entry.source, confirmed=confirmed), "dim")
         where = look.short_path(entry.project, self.dash.places.home)
         fact("session", f"{entry.session_id}  {where}", "dim", 1)
         fact("to do", self._mend(entry), "dim", 2)
         return found
 
     def _mend(self, entry: Entry) -> str:
+        if entry.source == "nd7-exec":
+            return "The session was the matter, not a path; nd7 doctor checks this machine."
         if entry.remedy == "grant" and entry.grant:
             return f"A session that meets it again: nd7 allow {look.short_path(entry.grant, self.dash.places.home)}"
         return {"restart-wider": "Only a restart wider helps.", "cannot-grant": "It cannot be granted."}.get(

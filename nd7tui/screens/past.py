@@ -11,7 +11,7 @@ from nd7core.mask import mask
 from nd7core.text import safe
 from nd7tui import keys, look
 from nd7tui.detail import mark, nothing
-from nd7tui.line import Line, fit, wrap
+from nd7tui.line import Line, fit, indented, wrap
 from nd7tui.screens.page import Page
 from nd7tui.theme import Role
 from nd7tui.widgets.bar import Bar
@@ -68,7 +68,7 @@ class Past(Page):
         self.run_worker(self._read, thread=True, group="moment", exit_on_error=False)
 
     def crumbs(self) -> list[str]:
-        return ["nd7", "past denials", self.entry.session_id, str(look.day(self.entry.ts))]
+        return ["nd7", "past denials", self.entry.session_id[:8], str(look.day(self.entry.ts))]
 
     def _read(self) -> None:
         """In a worker."""
@@ -105,8 +105,11 @@ class Past(Page):
         line = Line("strong" if here else "text").put(safe("▸ " if here else "  "), "accent")
         line.put(look.clock(frame.ts), "dim").gap(2).put(safe(kind_of(frame), 14), "dim", cells=14)
         what, rest = describe(frame)
-        line.put(fit(safe(" ".join(what.split()) if len(what) < 4000 else what, 600), max(width - line.cells - 1, 8)))
-        found = [line]
+        # The frame that the row rests on is shown whole; what stood round it, in a line or two.
+        column = line.cells
+        text = safe(" ".join(what.split()) if len(what) < 4000 else what, 4000 if here else 600)
+        first, *more = wrap(text, max(width - column - 1, 8), 40 if here else 2)
+        found = [line.put(first), *indented(more, column, "strong" if here else "text")]
         if rest.strip():
             lines = rest.rstrip("\n").split("\n")
             at = mark(rest, mask(self.entry.line))

@@ -137,6 +137,6 @@ class Profile(Page):
             # Wrapped, not cut: what a rule allows stands at its end.
             for place, part in enumerate(wrap(safe(text), max(width - 9, 8)) or [safe("")]):
                 line = Line(role)
-                line.put(safe(str(number) if number and not place else ""), "faint", cells=6)
+                line.put(safe(f"{number if number and not place else '':>5} "), "faint")
                 found.append(line.put(safe(mark), cells=2).put(part))
         return found

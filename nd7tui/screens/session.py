@@ -9,8 +9,8 @@ from nd7tui import keys
 from nd7tui.detail import nothing
 from nd7tui.line import Line, indented, wrap
 from nd7tui.messages import StoreChanged
-from nd7tui.model import SessionRow
-from nd7tui.screens.page import Page
+from nd7tui.model import Row, SessionRow
+from nd7tui.screens.doors import Doors
 from nd7tui.widgets.bar import Bar
 from nd7tui.widgets.card import in_force, known
 from nd7tui.widgets.textpane import TextPane
@@ -23,13 +23,13 @@ ALWAYS = (
 )
 
 
-class Session(Page):
+class Session(Doors):
     """The card of one session, full screen."""
 
     NAME = "session"
     TITLE_WORD = "session"
     BINDINGS = [*keys.bindings("session")]
-    LINE = ("back", "help")
+    LINE = ("profile", "grants", "back", "help")
 
     def __init__(self, session: SessionRow) -> None:
         super().__init__()
@@ -45,6 +45,11 @@ class Session(Page):
         self.query_one(TextPane).focus()
 
     @property
+    def row(self) -> Row | None:
+        """None: a session is selected here, and no row of it."""
+        return None
+
+    @property
     def session(self) -> SessionRow:
         """The session as it is now, or as it last was."""
         self._last = self.dash.store.sessions.get(self.session_key, self._last)
@@ -56,6 +61,11 @@ class Session(Page):
     def on_store_changed(self, message: StoreChanged) -> None:
         self.query_one(TextPane).redraw()
         self.redraw_bars()
+
+    def why_not(self, key: str) -> str:
+        if key == "profile" and not self.session.directory:
+            return "the session is over, and its profile with it"
+        return super().why_not(key)
 
     def tick(self) -> None:
         self.query_one(TextPane).redraw()

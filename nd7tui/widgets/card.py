@@ -89,7 +89,7 @@ def known(lines: list[Line], session: SessionRow, width: int, now: int, label: i
     """What is known of a session, one fact after the other, named in a column of `label` cells."""
     add = _adder(lines, width, label)
     glyph, word, role = look.ACTIVITY[session.activity]
-    add("session", session.name + (f"  pid {session.pid}" if session.pid else ""), "strong")
+    add("session", look.short_name(session.name) + (f"  pid {session.pid}" if session.pid else ""), "strong")
     add("state", f"{glyph} {word}", role)
     add({"waiting": "for", "ended": "how"}.get(session.activity, "last"), session.waits_for, role)
     add("project", look.short_path(session.project, session.home))

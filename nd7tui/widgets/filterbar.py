@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from nd7core.text import safe
 from nd7tui.filters import HINT, Filter, FilterError, parse
-from nd7tui.line import Line, fit
+from nd7tui.line import Line, indented, wrap
 from nd7tui.widgets.bar import Bar
 
 
@@ -19,7 +19,8 @@ class FilterBar(Vertical):
     """Typed into, it filters at once; Enter keeps the filter, Esc takes back what it was before."""
 
     DEFAULT_CSS = """
-    FilterBar { height: 2; display: none; }
+    FilterBar { height: auto; display: none; }
+    FilterBar #hint { height: auto; }
     FilterBar.-open { display: block; }
     FilterBar Input { height: 1; border: none; padding: 0 1; background: $panel; }
     FilterBar Input:focus { border: none; }
@@ -64,11 +65,11 @@ class FilterBar(Vertical):
         self._close()
 
     def _hint(self, width: int) -> list[Line]:
-        line = Line("faint").gap()
         if self._wrong:
-            return [line.put(fit(safe(self._wrong), width - 2), "warn")]
-        line.put(safe(self._found), "text").gap(3)
-        return [line.put(fit(safe(HINT), width - line.cells - 1), "dim")]
+            return indented(wrap(safe(self._wrong), width - 2), 1, "warn")
+        found = Line("text").gap().put(safe(self._found)).gap(3)
+        first, *more = wrap(safe(HINT), width - found.cells - 1)
+        return [found.put(first, "dim"), *indented(more, found.cells, "dim")]
 
     def _try(self, text: str) -> None:
         try:

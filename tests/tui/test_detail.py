@@ -28,7 +28,7 @@ def test_a_command_that_nd7_exec_could_not_run_is_about_the_session_and_no_path(
     # The reason stands once.
     assert shown.count("session has no policy.sb") == 2  # what came back, and why
     other = text(BY_ID["3f0c/5"], replace(SESSION, agent="bash"))
-    assert "start api-server again with nd7 run" in other and "r restart" not in other
+    assert "end it, and start it again with nd7 run" in other and "r restart" not in other
 
 
 def test_why_no_grant_helps_is_said_once() -> None:
