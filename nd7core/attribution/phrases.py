@@ -10,6 +10,8 @@ import re
 
 # The system refused, in so many words.
 STRONG = re.compile(
+    r"\b(?:I|we)(?:['’]m| am|['’]re| are| was| were) (?:\w+ )?(?:not|never) (?:allowed|permitted|authori[sz]ed)\b|"
+    r"\b(?:don.t|do not|doesn.t|does not) (?:seem|appear) to have (?:\w+ ){0,2}(?:permissions?|access|rights?)\b|"
     r"\b(?:seems?|appears?) to be (?:restricted|blocked|denied|forbidden)\b|\b(?:access|permission|operation|"
     r"read\w*|write|writ\w+|creat\w+|delet\w+|remov\w+|open\w*|sav\w+|copy\w*|mov\w+|renam\w+|connection|request|"
     r"command|call|attempt\w*)\b.{0,60}?\b(?:was|were|is|are|got|been|being|gets)?\s*(?:denied|refused|blocked|"
@@ -67,12 +69,19 @@ FOREIGN_UNABLE = re.compile(
     r"não me deixa|nie pozwala|не (?:даёт|дает)|不让|不讓|n.ai pas pu|(?:est|était) impossible d|ne (?:peux|"
     r"pouvais) pas|\bkonnten? \b.{0,80}\bnicht\b|\bkann\b.{0,80}\bnicht\b|no (?:he|hemos) podido|no pud[eio]|"
     r"no puedo|não (?:consegui|pude|posso)|non (?:ho potuto|posso|riesco)|\bkon\b.{0,80}\bniet\b|nie (?:mogę|"
-    r"mogłem|udało)|не удалось|не могу|не смог|无法|無法|できません|できな|られません|수 없",
+    r"mogłem|udało)|не удалось|не могу|не смог|无法|無法|できません|できな|られません|[めれえせけ]ず|수 없|"
+    r"못했|막아|막혀|"
+    r"\bdarf\b.{0,120}\bnicht\b|\bmag\b.{0,80}\bniet\b|\b(?:kan|kunde|får|må|kunne) (?:jag |jeg )?(?:inte|ikke)\b|"
+    r"nemoh|nemůž|nesmím|nelze|nepodař|не можу|не зміг|не вдал|\ben (?:voi|pysty)|nem (?:tud|siker|lehet)|"
+    r"\bnu (?:pot|am putut)\b|δεν (?:μπορ|μπόρ)|لا يمكن|لم أتمكن|تعذر|לא (?:ניתן|הצלחתי)|không thể|"
+    r"tidak (?:bisa|dapat)|ไม่สามารถ|(?:a|e)mıyorum|(?:a|e)miyorum|(?:a|e)mad[ıi]|(?:a|e)med[ıi]",
     re.IGNORECASE,
 )
 FOREIGN_OTHERWISE = re.compile(
     r"existe|existiert|gefunden|trouv|encontr|esiste|trovat|bestaat|gevonden|istnieje|znale|существу|найд|найти|"
-    r"不存在|找不到|存在し|見つか|없습니다|없어|syntax|compil|超时|タイムアウト",
+    r"不存在|找不到|存在し|見つか|없습니다|없어|syntax|compil|超时|タイムアウト|finns|hittad|findes|fundet|finnes|"
+    r"neexist|nenaš|bulunam|mevcut|знайд|існу|löyd|talál|létez|găsit|există|tìm thấy|tồn tại|ditemukan|"
+    r"ohne (?:deine|Ihre)|sans votre|sin tu |sem a sua|senza il tuo|без вашего",
     re.IGNORECASE,
 )
 FOREIGN_FALSE = re.compile(
@@ -87,7 +96,8 @@ CONDITION = re.compile(
     r"den|refus|reject|prevent|need)\w*|might|may (?:be|get|need|fail)|could be|can be (?:block|den|refus)\w*|"
     r"(?:can|could|may) (?:block|deny|refuse|reject|prevent|restrict)\b|suppose|in general|typically|normally|"
     r"usually|often|once you|when (?:the|a|an|you|users?|it)|by default|so that|to avoid|avoids?|in order to|"
-    r"tells? you|lets you|let me know|make sure|ensure|as long as|e\.g\.|for example)\b",
+    r"tells? you|lets you|let me know|make sure|ensure|as long as|e\.g\.|for example|otherwise|or else|"
+    r"without (?:the|an?|this|that|its)(?= ))\b",
     re.IGNORECASE,
 )
 RESOLVED = re.compile(
@@ -121,7 +131,10 @@ PERSON = re.compile(
     r"\brequires? (?:your )?(?:approval|confirmation|permission from you)\b|\bneeds? your (?:approval|confirmation|"
     r"permission)\b|\b(?:claude code|claude)(?:.s)? (?:own )?(?:permission|rules?|settings)|\b(?:permission|deny|"
     r"ask) (?:rules?|mode|prompt|dialog)\b|\bdon.t ask mode\b|\bplan mode\b|\b(?:pre|post)tooluse\b|"
-    r"\bhook (?:blocked|denied|rejected|refused)",
+    r"\bhooks?\b(?: (?:in|from|of|under|at) \S+)? (?:now |always )?(?:block(?:s|ed)|den(?:ies|ied)|reject(?:s|ed)|"
+    r"refuse[sd]|forbids?|forbade|prevent(?:s|ed))\b|"
+    r"\byour (?:\S+['’]s? (?!sandbox|nd7|session)|repo\w*['’]?s? )(?:polic(?:y|ies)|conventions?|guidelines?)\b|"
+    r"\byour (?:\w+ )?(?:hook|deny|team) rules?\b",
     re.IGNORECASE,
 )
 MYSELF = re.compile(
@@ -158,7 +171,8 @@ PROGRAM_ACTS = re.compile(
     r"\b(?:now|correctly|properly|should|will|would|must|always) (?:return|raise|throw|show|print|log|reject|"
     r"refuse|deny|block|handle|report|check|get|be)\w*\b|\b(?:handles?|handling|returns?|raises?|throws?|"
     r"catch(?:es)?|checks? for|asserts?|covers?|simulates?|expects?|mentions?|says?|describes?|explains?|shows?|"
-    r"contains?|reads?:|reported|documents?|documented|logs?|rejects?|renders?|prints?|displays?)\b|\b(?:added|add|"
+    r"contains?|reads?:|reported|documents?|documented|(?<!the )logs|rejects?|renders?|prints?|"
+    r"displays?)\b|\b(?:added|add|"
     r"implemented|wrote|updated|rewrote|refactored|changed|renamed|extended|improved|documented)\b",
     re.IGNORECASE,
 )
@@ -192,7 +206,8 @@ NET = re.compile(
 )
 SOCKET = re.compile(
     r"\b(?P<name>(?:docker|podman|ssh[- ]agent|gpg[- ]agent|unix|x11|wayland|dbus|"
-    r"containerd)(?: daemon)? socket)\b|\.sock(?:et)?\b|\bsockets? [`'\"(]*(?=[/~])",
+    r"containerd)(?: daemon)? socket)\b|\.sock(?:et)?\b|/S\.[\w.-]+|\b(?:ssh|gpg)-agent['’]s socket\b|"
+    r"\bsockets? [`'\"(]*(?=[/~])",
     re.IGNORECASE,
 )
 EXECUTING = re.compile(
@@ -207,7 +222,7 @@ READING = re.compile(
 )
 WRITING = re.compile(
     r"\b(?:writ\w+|wrote|creat\w+|sav\w+|modif\w+|updat(?:e|ing)|delet\w+|remov\w+|install\w*|edit\w*|mkdir|"
-    r"append\w*|mov(?:e|ing)|copy(?:ing)?|cache|lock\w*|commit\w*|put)\b|写|寫|書|쓰기|쓸|저장|創建|创建|запис|пис|"
+    r"append\w*|mov(?:e|ing)|cop(?:y|ies|ied|ying)|renam\w+|cache|lock\w*|commit\w*|put)\b|写|寫|書|쓰기|쓸|저장|創建|创建|запис|пис|"
     r"созда|schreib|anleg|écri|créer|escrib|crear|escrev|criar|scriv|creare|schrijv|zapis|tworz|zápis|vytvo|yaz|"
     r"skriv",
     re.IGNORECASE,
@@ -249,7 +264,8 @@ GIVEN = re.compile(
     r"\byou (?:have |just |'ve )?(?:pasted|posted|shared|sent|linked|quoted|showed|mentioned|reported|described|"
     r"attached)\b|\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|middleware|implementation|plugin|"
     r"service|app|library|daemon)\b|\b(?:by design|on purpose|as (?:intended|requested|designed|expected|required)|"
-    r"as you (?:asked|requested|wanted|wished|said)|per your|deliberately|intentionally)\b|\b(?:look(?:ed)? at|"
+    r"as you (?:asked|requested|wanted|wished|said)|per your|deliberately|intentionally)\b|"
+    r"(?<!n.t )(?<!not )\b(?:look(?:ed)? at|"
     r"explain\w*|describ\w+|understand|know|shows?|decid\w+|determin\w+|check(?:ed|s)?) (?:at |for )?(?:how|which|"
     r"whether|when|what happens)\b|\bthe (?:sentence|string|text|word|phrase|label|title|heading|constant|"
     r"translation) [\"'“«`]|^\W*(?:this|it|the (?:\w+ )?(?:PR|commit|patch|change|flag|option|switch|"
@@ -267,7 +283,10 @@ GENERIC = re.compile(
 # Another that refuses or is refused: a service, a program that judges code, another access control of the system.
 ANOTHER = re.compile(
     r"\bthe (?:unit|service|daemon|container|pod|web ?server|plugin|extension|browser|page|kiosk|guest|"
-    r"VM)\b.{0,20}\b(?:can.t|cannot|could not|couldn.t|may not|won.t be able|is denied|is(?:n.t| not) allowed)|"
+    r"VM)\b.{0,20}\b(?:can.t|cannot|could not|couldn.t|may not|won.t be able|is denied|is(?:n.t| not) allowed|"
+    r"gets?|got|hits?|sees?|fails? with|dies? with|runs? into)\b|\b(?:inside|within|in) (?:the|a|each|your) "
+    r"(?:container|pod|guest|VM|chroot|jail)\b|\bon (?:Windows|Android|iOS|Kubernetes|OpenShift|NTFS|Vercel|Heroku|"
+    r"Netlify|Lambda|Cloud Run)\b|"
     r"\bthe server.s\b|\bSELinux\b|\bAppArmor\b|\b(?:mypy|pyright|eslint|tsc|rustc|clippy|ruff|pylint|typescript|"
     r"(?:the )?(?:compiler|linter|type checker|borrow checker|validator|schema))\b.{0,20}\b(?:complains?|says|"
     r"rejects|refuses|forbids|reports|doesn.t)\b",
@@ -293,6 +312,22 @@ FOREIGN_WORK = re.compile(
     r"変更しま|実装しま|추가했|변경했|구현했|lagt till|\bprüft\b|stellt sicher|s'assure|\bcobre\b|\bcubre\b|"
     r"\bcouvre\b|\bdeckt\b|проверяет|验证|renvoie|devuelve|\bretorna\b|restituisce|zurückgibt|возвращает|返回|"
     r"返します|반환|\bverifica\b|\bvérifie\b",
+    re.IGNORECASE,
+)
+# The person who said no, as other languages address them.
+FOREIGN_PERSON = re.compile(
+    r"\b(?:hast du|du hast|haben Sie|Sie haben|hast)\b.{0,80}?(?:abgelehnt|verweigert|abgebrochen|untersagt|verboten|"
+    r"abgewiesen)|\b(?:vous avez|tu as|avez-vous) .{0,20}?(?:refus|rejet|interdi|annul|bloqu)|"
+    r"\b(?:has|habéis|usted ha|ustedes han) (?:\w+ )?(?:rechaz|deneg|negad|cancel|bloque|prohib)|"
+    r"\b(?:você|vocês|tu) .{0,12}?(?:recus|neg|rejeit|bloque|cancel|proib)|"
+    r"\b(?:hai|avete|ha Lei) (?:\w+ )?(?:rifiut|negat|blocc|annull|vietat)|"
+    r"\b(?:je|jij|u) (?:hebt|heb|had|heeft)\b.{0,60}?(?:geweigerd|afgewezen|geblokkeerd|verboden|geannuleerd)|"
+    r"(?:odrzuci|odmówi|zablokowa|zabroni|anulowa)(?:łeś|łaś|liście)|\b(?:вы|ты)\b.{0,20}?(?:отклон|запрет|отказ|"
+    r"заблок|отмен)|[你您](?:已经|已|刚才)?(?:拒绝|拒絕|取消|禁止|不允许|否决)|用户(?:已)?(?:拒绝|取消)|"
+    r"(?:あなた|ユーザー).{0,12}?(?:拒否|却下|禁止|ブロック)|\(?あなたの|(?:사용자|당신|귀하).{0,20}?(?:거부|거절|차단)|"
+    r"\b(?:vom|von der|par l['’]|por el|por la|pelo|dall['’]|door de) ?(?:nutzer|benutzer|utilisateur|usuario|usuária|"
+    r"usuário|utente|gebruiker)|\b(?:deine|ihre|tus|sus|vos|tes|suas|tue|vostre)[rn]? \w*(?:regel|règl|regl|regol|"
+    r"einstellung|hook|ajuste|configur|paramètr)",
     re.IGNORECASE,
 )
 # Behind one of these a sentence starts anew: what was done before it takes nothing back.

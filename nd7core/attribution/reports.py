@@ -89,7 +89,8 @@ _NOT_LET = re.compile(
     r"\b(?:refus\w+ to|(?:would|did|does|do|will)(?:n.t| not)|won.t|never) let (?:me|us)\b|\b(?:cannot|can.t|"
     r"can ?not|could not|couldn.t) be (?:written|created|changed|modified|edited|saved|opened|read|deleted|removed|"
     r"reached|updated)\b.{0,80}?\b(?:from here|here|in this session|from this session|in here)\b|\b(?:is|was|are|"
-    r"were)(?:n.t| not) (?:permitted|allowed|possible|writable|open) (?:here|from here|in here)\b",
+    r"were)(?:n.t| not) (?:permitted|allowed|possible|writable|open) (?:here|from here|in here)\b|\bmay not [a-z]{3,}\b"
+    r".{0,60}?\b(?:from here|here|in this session|in here)\b",
     re.IGNORECASE,
 )
 # What was done instead, and where, is not what could not be done.
@@ -172,7 +173,13 @@ def reports(sentence: str, before: str, outside: Outside) -> bool:
     if strong is None:
         here = named or phrases.FOREIGN_HERE.search(sentence) or places(before)
         return bool(here) and not any(
-            pattern.search(clause) for pattern in (phrases.FOREIGN_FALSE, phrases.FOREIGN_THEIRS, phrases.FOREIGN_WORK)
+            pattern.search(clause)
+            for pattern in (
+                phrases.FOREIGN_FALSE,
+                phrases.FOREIGN_THEIRS,
+                phrases.FOREIGN_WORK,
+                phrases.FOREIGN_PERSON,
+            )
         )
     person = phrases.FIRST_PERSON.search(sentence) is not None
     condition = phrases.CONDITION.search(sentence)

@@ -83,7 +83,8 @@ _MIGHT = words(
     "block permi allow prohib forb reject prevent reach access read-only eacces eperm erofs sandbox protected "
     "closed writable policy stop restrict verweig nicht bloqu bloc neg geweig geblok toegest odmow zablok nekad "
     "nekt evatty estet engel redded izin ditolak diblokir consent rifiut interdit autoris rechaz recus limits let "
-    "fail bounced didn possible n’t n't not have lack without right kept keeps said says no_ missing outside "
+    "niet inte ikke tidak nem_ nu_ fail bounced didn possible n’t n't not have lack without right kept keeps said says "
+    "no_ missing outside "
 )
 
 
