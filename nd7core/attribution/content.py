@@ -43,13 +43,14 @@ _PASSED = Gate(
 )
 _COMPARED = Gate(
     re.compile(
-        r"^\s*E\s+assert\b|^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|"
-        r"Actual|got|want|wanted|have)\b[^:\n]{0,60}:|\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|"
+        r"^\s*E\s+assert\b|^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|"
+        r"wanted|have)\b[^:\n]{0,60}:|^\s*(?:left|right): |\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|"
         r"\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises|"
-        r"\bgot\b.{1,300}[,;] ?want(?:ed)?\b(?! (?:nil|no error|<nil>))|"
-        r"\bwant(?:ed)? (?!nil|no error|<nil>).{1,300}[,;] ?(?:but )?got\b"
+        r"\bgot\b.{1,300}[,;] ?want(?:ed)?\b(?! (?:nil|no error|<nil>))|\bwant(?:ed)? (?!nil|no error|"
+        r"<nil>).{1,300}[,;] ?(?:but )?got\b"
     ),
-    "expected received actual got want have to_throw to_equal to_match to_contain assert did_not_raise pytest.raises",
+    "expected received actual got want have left:_ right:_ to_throw to_equal to_match to_contain assert "
+    "did_not_raise pytest.raises",
 )
 # What a test compared: the words alone behind a sign of a difference.
 _DIFFED = re.compile(
@@ -58,7 +59,7 @@ _DIFFED = re.compile(
 _CODE = re.compile(
     r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert |"
     r"return |if \(|if err|case [A-Z\"']|elif |const |let |var |def |func |fn |print\w* ?\(|console\.\w|expect\(|"
-    r"(?:it|test|describe)\(|// |#define |/\*|\"\"\"|@pytest|>\s{3,}(?![~/]))"
+    r"(?:it|test|describe)\(|// |#define |/\*|\"\"\"|@pytest|>\s{3,}(?![~/])|\d+:\d+ {1,4}(?:error|warning) )"
 )
 _GREPPED = re.compile(r"^[\w./@+-]+\.[A-Za-z]{1,6}[:-]\d+[:-]")
 _STAMPED = re.compile(r"^\s*[\[(]?\d{4}-\d\d-\d\d[T ]|^\w{3} +\d{1,2} \d\d:\d\d:\d\d ")

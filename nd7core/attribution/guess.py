@@ -10,7 +10,7 @@ from nd7core.attribution.finding import names
 from nd7core.attribution.rules import Rules
 from nd7core.attribution.shell import Simple, place
 
-_LITERAL = re.compile(r"[\"']((?:~|\.\.|/)/?[^\"'\s:,;()]{2,200})[\"']")
+_LITERAL = re.compile(r"(?:[\"']|\bqq?[(\[{])((?:~|\.\.|/)/?[^\"'\s:,;()]{2,200})[\"')\]}]")
 _READ_LIMIT = 20_000
 
 
@@ -109,6 +109,6 @@ def _named(simple: Simple) -> Iterator[str]:
         value = word.partition("=")[2] if "=" in word and (word[:1] == "-" or word[:1].islower()) else word
         if paths.looks_like_path(value):
             yield value
-        elif "'" in word or '"' in word:
+        elif "'" in word or '"' in word or "q(" in word:
             yield from (match[1] for match in _LITERAL.finditer(word[:_READ_LIMIT]))
     yield from (match[1] for match in _LITERAL.finditer(simple.body[:_READ_LIMIT]))

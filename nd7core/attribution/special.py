@@ -45,8 +45,8 @@ SPECIALS = (
     ),
     Special(
         re.compile(
-            r"forbidden-sandbox-reinit|cannot be used within an App Sandbox|No usable sandbox|"
-            r"No permissions to creat\w+ (?:a )?new namespace",
+            r"forbidden-sandbox-reinit|cannot be used within an App Sandbox|No usable sandbox|No permissions to "
+            r"creat\w+ (?:a )?new namespace",
             re.IGNORECASE,
         ),
         "other",
@@ -98,7 +98,12 @@ SPECIALS = (
         _SERVICE,
     ),
     Special(re.compile(r"CoreSimulatorService connection \w+ in(?:valid|terrupted)"), "ipc", _SERVICE, needs=""),
-    Special(re.compile(r"LSOpenURLs\w*\(\) failed with error -(?:54|10810)\b"), "ipc", _SERVICE, needs=""),
+    Special(
+        re.compile(r"LSOpenURLs\w*\(\) failed (?:for the application .{1,200} )?with error -(?:54|10810)\b"),
+        "ipc",
+        _SERVICE,
+        needs="",
+    ),
 )
 WORDS = words(
     "privil fusermount cannot_set sandbox_blocked io·uring ·key keyctl userfaultfd fork tty_pgrp process_group "
