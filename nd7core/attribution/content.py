@@ -7,6 +7,7 @@ only reads is believed for what it says in its own name; of a container or anoth
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from posixpath import basename
 
 from nd7core.attribution import network, others
@@ -92,7 +93,9 @@ class Content:
         if self.elsewhere and not _DAEMON.search(finding.line):
             local = {simple.name for simple in self.commands if not others.elsewhere(simple)} - _NEUTRAL
             own = {simple.name for simple in self.commands if others.elsewhere(simple)}
-            here = program in local or (program in own and finding.kind in ("network", "socket"))
+            # sftp and ansible start the ssh of this machine, which tells its own connection in its own name.
+            by_ssh = program == "ssh" and bool(own & others.OVER_SSH)
+            here = program in local or ((program in own or by_ssh) and finding.kind in ("network", "socket"))
             if not here and not self._on_this_side(finding, own):
                 return others.CONTAINER
         if self.remote_end:
@@ -112,8 +115,9 @@ class Content:
         if not finding.paths or not home:
             return False
         path = place(finding.paths[0], "", home)
-        if "ssh" in own:
-            return inside(path, f"{home}/.ssh")
+        if own & others.OVER_SSH:
+            # What sftp fetches is written here, and so it says.
+            return inside(path, f"{home}/.ssh") or " local " in finding.line
         return inside(path, home) and not any(f"{path}" in word for simple in self.commands for word in simple.words)
 
     def merely_shown(self, line: str, finding: Finding | None) -> bool:
@@ -154,6 +158,8 @@ class Content:
             return self._about_arguments(finding) or bool(finding and finding.kind == "network")
         if program in WRAPPERS and program in self.failure.command:
             return True  # it starts another program, and shows nothing itself
+        if self._about_what_is_shown(line, finding):
+            return True
         if program in self.names and program not in ("echo", "printf"):
             return program in ("curl", "cd") or self._about_arguments(finding)
         if "git" in self.names and program in _OWN_OF_GIT:
@@ -163,6 +169,20 @@ class Content:
         if "find" in self.names and program in ("bfs", "find"):
             return True
         return bool(self.names & {"grep", "egrep"}) and program == "ugrep"
+
+    def _about_what_is_shown(self, line: str, finding: Finding | None) -> bool:
+        """Whether a line is a path that the command was told to show and the error alone, as pagers have it."""
+        if finding is None or len(finding.paths) != 1 or not _PATH_ALONE.match(line):
+            return False
+        printed = finding.paths[0]
+        if not line.startswith(printed):
+            return False
+        full = place(printed, "", self.failure.home)
+        return any(
+            word[:1] in "/~." and inside(full, place(word, simple.cwd, self.failure.home))
+            for simple in self.commands
+            for word in simple.words
+        )
 
     def _about_arguments(self, finding: Finding | None) -> bool:
         """Whether what a line names was asked for by the command: itself, below it, or not to be known."""
@@ -188,6 +208,7 @@ class Content:
         return False
 
 
+_PATH_ALONE = re.compile(r"[/~.][^:]*: [^:]{5,60}(?: \(os error \d+\))?$")
 _IN_QUOTES = re.compile(
     r"[\"'`“‘](?:[Pp]ermission denied|[Oo]peration not permitted|[Aa]ccess denied|[Rr]ead-only file system)[\"'`”’]"
 )
@@ -196,11 +217,31 @@ _NUMBER = re.compile(r"\b(?:13|1|30|errno|Errno)\b|E(?:ACCES|PERM|ROFS)")
 _TABLE = re.compile(r"[{\[,(]\s*[\"']?-?\d{1,3}[\"']?\s*(?::|=>)\s*[\"'][A-Z]")
 
 
+_LISP = re.compile(r"\([\w-]*(?:error|denied) \"")  # a condition as Emacs prints it: all its parts are strings
+_ROW = re.compile(
+    r"^[\s\"'{[(|]*(?:(?P<number>-?\d{1,4})\b[^\w/~.]{1,12}(?:E[A-Z0-9]{2,15}\b)?|(?P<name>E[A-Z0-9]{2,15})\b)"
+    r"[^\w/~]{0,12}[\w (),'-]*[\"'\])}|,]*$"
+)
+
+
+def tabled(lines: Sequence[str], index: int) -> bool:
+    """Whether a line that names an error is a row of a table of errors: the next one, above or below, is another's."""
+    row = _ROW.match(lines[index])
+    if row is None:
+        return False
+    beside = (lines[at] for at in (index - 1, index + 1) if 0 <= at < len(lines))
+    others_row = (_ROW.match(line) for line in beside)
+    return any(
+        other and other.lastgroup == row.lastgroup and other[other.lastgroup or 0] != row[row.lastgroup or 0]
+        for other in others_row
+    )
+
+
 def _talked_about(finding: Finding) -> bool:
     """Whether a line has an error's words in quotes and nothing else of an error: an expectation, a title."""
     line = finding.line
     said = {match[0][1:-1].lower() for match in _IN_QUOTES.finditer(line)} if not finding.paths else ()
-    if not said:
+    if not said or _LISP.search(line):
         return False
     return len(said) > 1 or bool(_TABLE.search(line)) or not _NUMBER.search(line)
 
@@ -232,6 +273,8 @@ def _shows(simple: Simple) -> bool:
         return not any(word in ("-exec", "-execdir", "-delete", "-o", "--output", "-fprint") for word in words) or (
             name == "find" and "-exec" not in words and "-delete" not in words
         )
+    if any("://" in word for word in words[:20]):
+        return False  # it fetches what it shows
     return name in _SHOWERS or name in _NEUTRAL or not name
 
 

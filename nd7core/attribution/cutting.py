@@ -8,9 +8,9 @@ from nd7core.attribution import paths
 
 # What ends an unquoted path inside a sentence: a word of the sentence, or a bracket around something else.
 _WORD = (
-    r"\s+(?:for (?:reading|writing|append|output|update|input|write|read)|failed|because|is not|isn't|is|was|could|"
-    r"cannot|can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]|"
-    r"$)|\s+\w+=(?=\S|$)|\.\s+(?=[A-Z][a-z]+\b)"
+    r"\s+(?:for (?:reading|writing|append|output|update|input|write|read)|failed|because|resides|is not|isn't|is|was|"
+    r"could|cannot|can't|due to|with|as|at|in|on|from|after|when|while|and|since|does|doesn't|line \d+|->|=>)(?=[\s:,.]"
+    r"|$)|\s+\w+=(?=\S|$)|\.\s+(?=[A-Z][a-z]+\b)"
 )
 # A bracket that the name goes on behind: `/a/report (1).pdf`, `/a/My Dir [old]/b`.
 _OF_NAME = r"(?![(\[][\w ,.-]{1,40}[)\]](?:\.\w|/|[-_]\w| \w+\.\w))"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nd7core.attribution import markers, others, sentences, special, words
-from nd7core.attribution.content import Content
+from nd7core.attribution.content import Content, tabled
 from nd7core.attribution.failure import ASSISTANT, BASH_TOOLS, Failure
 from nd7core.attribution.forms import read_line
 from nd7core.attribution.judge import Judge
@@ -158,7 +158,7 @@ def _of_marks(
             judged.append(judge.others(line, other))
             continue
         finding = read_line(lines, index, mark)
-        if content.merely_shown(line, finding):
+        if content.merely_shown(line, finding) or (not finding.paths and tabled(lines, index)):
             continue
         other = content.of_finding(finding)
         if other is not None:
@@ -175,6 +175,15 @@ def _of_marks(
     return judged
 
 
+_RUNTIMES_OWN = frozenset({"EACCES", "EPERM", "EROFS"})
+
+
+def _recited(judged: list[Judged], failure: Failure) -> bool:
+    """Whether a success printed what several errors are called, and nothing of any file: no call fails in two ways."""
+    named = {item.errno for item in judged if item.kind == "unknown"}
+    return failure.exit_code == 0 and len(named & _RUNTIMES_OWN) > 1 and all(item.kind == "unknown" for item in judged)
+
+
 def _nothing(failure: Failure) -> Verdict:
     if failure.exit_code == 0:
         return Verdict(
@@ -185,6 +194,8 @@ def _nothing(failure: Failure) -> Verdict:
 
 def _combine(judged: list[Judged], failure: Failure) -> Verdict:
     """One verdict of everything that was found: the kernel's first, what a grant mends before what it does not."""
+    if _recited(judged, failure):
+        return _nothing(failure)
     kernel = [item for item in judged if item.kernel]
     # What names something tells more of the same failure than what names nothing, whichever came first.
     kernel = [item for item in kernel if item.kind != "unknown"] or kernel

@@ -177,12 +177,17 @@ def _speaks_of_network(
     """Whether a line, without the paths it names, is about a connection or a listener."""
     if not found and _ENDPOINT.search(rest):
         return True
+    address = "://" in rest and "file://" not in rest
     rest = _SOCKETS_FOLDER.sub(" ", _SOURCE_NAME.sub(" ", rest))
-    if call in _NETWORK_CALLS or network.WORDS.search(rest) or "/dev/tcp/" in line or "/dev/udp/" in line:
+    if call in _NETWORK_CALLS or network.WORDS.search(rest) or network.SPECIAL_FILE.search(line):
+        return True
+    if found and any(map(paths.looks_like_path, found)):
+        return False
+    if address:
         return True
     if found:
         return False
-    if "://" in rest and "file://" not in rest:
+    if nearby.about_network(lines, index):
         return True
     # `unable to connect to host:` with the error on the next line
     above = lines[index - 1] if index else ""
@@ -194,7 +199,7 @@ def _about_network(finding: Finding, lines: Sequence[str], index: int, rest: str
     line = lines[index]
     finding.direction = "listen" if network.LISTEN.search(line) else "connect"
     host, port = network.pair(line, loose=True)
-    if "/dev/tcp/" in line or "/dev/udp/" in line:
+    if network.SPECIAL_FILE.search(line):
         finding.paths = ()
     if finding.paths and not (port and not paths.looks_like_path(finding.paths[0])):
         if re.search(r"\bunix\b|sock|socket|bind|listen|connect\w*|dial", rest, re.IGNORECASE):

@@ -105,16 +105,16 @@ class Judge:
     def _mac_setuid(self, line: str) -> Judged | None:
         if "not permitted" not in line:
             return None
-        name = line.rstrip().rsplit(" ", 1)[-1].rsplit("/", 1)[-1]
-        first = line.split(":", 1)[0].rsplit("/", 1)[-1]
-        for word in (name, first):
-            if word in specials.MAC_SETUID and any(simple.name == word for simple in self.commands):
-                return self._setuid(line, specials.MAC_SETUID[word])
+        said = [part.strip().rsplit("/", 1)[-1] for part in line.split(":")]
+        ran = {simple.name for simple in self.commands} | set(self.failure.command.split())
+        for word in said:
+            if word in specials.MAC_SETUID and not ran.isdisjoint((word, specials.MAC_SETUID[word])):
+                return self._setuid(line, specials.MAC_SETUID[word], word)
         return None
 
-    def _setuid(self, line: str, target: str) -> Judged:
+    def _setuid(self, line: str, target: str, *also: str) -> Judged:
         reason = "Set-uid programs cannot be started in a session; run it in a terminal of your own."
-        return Judged(True, "other", "likely", "execute", target, (), "cannot-grant", "", reason, "", line.strip())
+        return Judged(True, "other", "likely", "execute", target, also, "cannot-grant", "", reason, "", line.strip())
 
     def finding(self, finding: Finding) -> Judged:
         """The verdict on one finding."""

@@ -51,6 +51,8 @@ def _block(lines: Sequence[str], index: int) -> tuple[str, ...]:
         npm = _NPM.match(line)
         if npm and npm["key"] == "dest":
             return (npm["value"].strip(),)
+        if "destination" in line and (keyed := _DESTINATION.match(line)):
+            return (keyed[1].strip(),)
     for at in range(max(0, index - 6), min(len(lines), index + 9)):
         line = lines[at]
         npm = _NPM.match(line)
@@ -64,6 +66,7 @@ def _block(lines: Sequence[str], index: int) -> tuple[str, ...]:
     return ()
 
 
+_DESTINATION = re.compile(r"\s*(?:destination|target|output)(?: (?:path|file))?: ((?:~|\.{1,2})?/\S.*)$", re.IGNORECASE)
 _FRAME = re.compile(
     r"^\s*(?:at |File \"|\d+: +(?:0x|<|\w+(?:::\w+)+)|from |#\d+ |in <|-->|--> |\^)|^\s+at\s|"
     r"\bnode_modules/.*:\d+:\d+|\.(?:rs|go|py|js|rb|java):\d+"
@@ -80,6 +83,7 @@ _COULD_NOT = re.compile(
 
 _OPEN = re.compile(r"[\"'`][~/][^\"'`]*$")
 _REST = re.compile(r"\s*([^\s\"'`][^\"'`]*[\"'`])")
+_RUBY_CALL = re.compile(r" @ \w+$")
 
 
 def joined(lines: Sequence[str], index: int) -> str:
@@ -87,6 +91,8 @@ def joined(lines: Sequence[str], index: int) -> str:
     line = lines[index]
     if index + 1 < len(lines) and len(line) < 400 and _OPEN.search(line) and (rest := _REST.match(lines[index + 1])):
         return line + rest[1]
+    if index + 1 < len(lines) and _RUBY_CALL.search(line) and lines[index + 1].startswith("- "):
+        return f"{line} {lines[index + 1]}"  # Bundler breaks its messages at eighty columns
     return line
 
 
@@ -126,15 +132,32 @@ def syscall(lines: Sequence[str], index: int) -> str:
     return ""
 
 
+_CAUSE_NETWORK = re.compile(
+    r"^\W*(?:[\w-]+: )?(?:(?:failed |unable |could not |cannot )?(?:to )?(?:bind|listen|connect)(?:ing|ion|"
+    r"ed)?\b.{0,60}|port(?: number)?: \d{1,5}|host ?name: \S+)$",
+    re.IGNORECASE,
+)
+_ITEM = re.compile(r"^\s+\S|^\s*(?:[-*•│└├↳]|\d+:|caused by)", re.IGNORECASE)
+
+
+def about_network(lines: Sequence[str], index: int) -> bool:
+    """Whether an error that names nothing is the last of a list of causes, or of fields, about a connection."""
+    if not index or not _ITEM.match(lines[index]):
+        return False
+    above = next((line for line in reversed(lines[max(0, index - 3) : index]) if line.strip()), "")
+    return len(above) < 200 and bool(_CAUSE_NETWORK.match(above))
+
+
 _TRACE_NETWORK = Gate(
     re.compile(
         r"socket|\.connect\(|create_connection|urlopen|server_bind|\.bind\(|\.listen\(|http\.client|requests/|"
         r"aiohttp|asyncio/|urllib|\bNet\.(?:connect|bind)|java\.net|sun\.nio\.ch|TcpStream|TcpListener|"
-        r"net\.(?:Listen|Dial)|IO::Socket|HTTP::|Net::HTTP|mysql|psycopg|redis|Sockets\.",
+        r"net\.(?:Listen|Dial)|IO::Socket|HTTP::|Net::HTTP|mysql|psycopg|redis|Sockets\.|"
+        r"^\s*at (?:async )?(?:\w+\.)*(?:listen|serve|bind|connect)\w* \(",
         re.IGNORECASE,
     ),
     "socket connect urlopen bind http requests/ aiohttp asyncio/ urllib java.net sun.nio tcp net. io:: mysql psycopg "
-    "redis listen",
+    "redis listen serve",
 )
 _TRACE_UNIX = re.compile(
     r"AF_UNIX|PF_UNIX|unix_(?:connection|server)|UNIX(?:Socket|Server)|UnixDomainSocket|IO::Socket::UNIX"

@@ -14,11 +14,11 @@ WORDS = Gate(
         r"\b(?:connect(?:ion|ing|ed)?|listen(?:ing|er)?|bind(?:ing|0)?|socket|dial|getaddrinfo|sendto|sendmsg|"
         r"urlopen|fsockopen|port|tcp|udp|unix_listener|accept|dgram|socktype|hostname|resolve|networking)\b|"
         r"\b(?:Connect|Socket|Bind|HttpConnect)(?:Exception|Error)\b|SOCK_|AF_|ECONN|_socket\b|[Ss]ocket\w*[(.]|"
-        r"make_sock",
+        r"make_sock|:service \d",
         re.IGNORECASE,
     ),
     "connect listen bind socket dial getaddr sendto sendmsg urlopen port tcp udp accept dgram sock hostname resolve "
-    "networking af· econn send_e",
+    "networking :service af· econn send_e",
 )
 LISTEN = re.compile(
     r"\b(?:listen(?:ing)?|bind(?:ing)?|bind0|BindException|make_sock|\bsend E(?:PERM|ACCES)\b|unix_listener|"
@@ -30,8 +30,12 @@ _HOST = r"(?:\[[0-9a-fA-F:.%]+\]|[A-Za-z0-9_](?:[\w.-]*\w)?|\*)"
 _URL = re.compile(
     r"\b([a-z][a-z0-9+]{1,15})://(?:[^\s/@'\"<>]*@)?(\[[0-9a-fA-F:]+\]|[^\s/:'\"<>\[\](),;?]+)(?::(\d{1,5}))?"
 )
+SPECIAL_FILE = re.compile(r"/dev/(?:tcp|udp)/|/inet[46]?/(?:tcp|udp)/")
+"""What bash and awk take for the name of a file and make a connection of."""
 _PATTERNS = (
     re.compile(rf"/dev/(?:tcp|udp)/(?P<host>{_HOST})/(?P<port>\d{{1,5}})"),
+    re.compile(rf"/inet[46]?/(?:tcp|udp)/\d+/(?P<host>{_HOST})/(?P<port>[1-9]\d{{0,4}})"),
+    re.compile(r"/inet[46]?/(?:tcp|udp)/(?P<port>[1-9]\d{0,4})/(?P<host>0)/0"),
     re.compile(rf"(?P<host>{_HOST})\)?\|[^|\s]{{1,60}}\|:(?P<port>\d{{1,5}})"),
     re.compile(rf"\b(?:dial|listen|read|write)\s(?:tcp|udp)[46]?\s(?:\S+->)?(?P<host>{_HOST}|::)?:(?P<port>\d{{1,5}})"),
     re.compile(
@@ -44,6 +48,7 @@ _PATTERNS = (
     re.compile(
         rf"\bhost(?:name)?[=:]\s?[\"']?(?P<host>{_HOST})[\"']?,?\s?port[=:]\s?[\"']?(?P<port>\d{{1,5}})", re.IGNORECASE
     ),
+    re.compile(rf":host \"(?P<host>{_HOST})\" :service (?P<port>\d{{1,5}})"),
     re.compile(rf"\baddress:\s?[\"'](?P<host>{_HOST}|::\d*)[\"'],?\s+port:\s?(?P<port>\d{{1,5}})"),
     re.compile(rf"\(\s?[\"'](?P<host>{_HOST}|::\d*)[\"'],\s?(?P<port>\d{{1,5}})"),
 )

@@ -74,7 +74,8 @@ _REMOTE = Gate(
         r"set|copy)|\b(?:HTTP|status(?: code)?|code|error|response|returned error|returned|"
         r"ERROR)[/:\s=]{0,3}(?:1\.[01]\s|2\s)?\(?(?:401|403|407|451)\b|\b(?:401|403|407) (?:Forbidden|"
         r"Unauthori[sz]ed|Client Error)|\bE40[13]\b|\bForbidden\b|\bunauthori[sz]ed\b|access token|invalid token|"
-        r"bad credentials|authentication failed|authentication required|\bremote: |\bremote couldn.t |\(remote\)|"
+        r"bad credentials|authentication failed|authentication required|\bremote: (?!ssh: connect to )|"
+        r"\bremote couldn.t |\(remote\)|"
         r"remote rejected|requested URL returned error|Resource not accessible|insufficient (?:scope|permissions|"
         r"privilege)|\(AccessDenied\)|<Code>AccessDenied|AccessDeniedException\b.{0,80}(?:not authorized|"
         r"operation)|not authorized to perform|UnauthorizedOperation|AccessDenied: Access Denied|PERMISSION_DENIED|"
@@ -160,14 +161,14 @@ def agents_own(text: str) -> Other | None:
     return None
 
 
-# An exception of the program's own: its class, the words, and a sentence that names neither file nor number.
+# A refusal of the program's own: a name, the words, and a sentence that names neither a file nor an error's number.
 _OWN_WORDS = re.compile(
-    r"^\s*(?:Uncaught |E\s+)?(?:[\w.]*(?:Error|Exception): (?:[Pp]ermission|[Aa]ccess) denied|"
-    r"(?:\w+\.)*PermissionDenied): (?P<prose>[A-Za-z][^/\\'\"\d\[\]@~:]*)$"
+    r"^\s*(?:Uncaught |E\s+)?(?:(?:[\w.-]+: ){1,3}(?:[Pp]ermission|[Aa]ccess) denied|"
+    r"(?:\w+\.)*PermissionDenied): (?P<prose>[A-Za-z][^/\\'\"\[\]@~:=]*)$"
 )
 _OF_THE_SYSTEM = re.compile(
     r"\b(?:open\w*|creat\w*|writ\w*|read\w*|files?|director\w+|folders?|sockets?|bind\w*|connect\w*|listen\w*|"
-    r"exec\w*|spawn\w*|mkdir|unlink|renam\w*|lock\w*|stat)\b",
+    r"exec\w*|spawn\w*|mkdir|unlink|renam\w*|lock\w*|stat|errno|error|code|port|pid)\b",
     re.IGNORECASE,
 )
 
@@ -195,6 +196,8 @@ def of_line(line: str) -> Other | None:
     return None
 
 
+OVER_SSH = names("ssh sftp ansible ansible-playbook mosh gcloud")
+"""Programs that run something on another machine through the ssh of this one."""
 _SSH_OPTIONS = names("-B -b -c -D -E -e -F -I -i -J -L -l -m -O -o -P -p -Q -R -S -W -w")
 
 

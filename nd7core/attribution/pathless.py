@@ -80,8 +80,9 @@ def of_network(judge: Judge, finding: Finding) -> Judged:
     if not port and judge.otherwise:
         return none(finding, judge.otherwise.owner, judge.otherwise.reason, operation="network")
     target = network.shown(host, port)
-    if host and not port and f"{host}:0" in finding.line:
-        target = f"{host}:0"  # any free port
+    if host and not port:
+        free = (f"{host}:0", f"[{host}]:0")  # any free port
+        target = next((name for name in free if name in finding.line), target)
     if ":" in host and f"[{host}]" in finding.line:
         target = f"[{host}]:{port}" if port else target  # as it was printed
     beside = _BESIDE.search(finding.line)

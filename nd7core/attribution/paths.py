@@ -46,6 +46,7 @@ _BESIDE = (
     re.compile(r"(.+)\.tmp\.\d+\.[0-9a-fA-F]+"),  # Claude Code's Write and Edit, npm's write-file-atomic
     re.compile(r"(.+)\.\d{5,}"),  # write-file-atomic of older npm
     re.compile(r"\.(.+)\.(?=\w*[A-Z0-9])\w{6}"),  # rsync
+    re.compile(r"(.*[A-Za-z])\d{9,10}"),  # Go's CreateTemp with the file's own name
     re.compile(r"(.+)\.o[A-Za-z0-9]{6,7}"),  # patch
     re.compile(r"\.!\d+!(.+)"),  # sed of BSD
     re.compile(r"(.+\.[A-Za-z]\w*)\.(?=\w*[A-Z])\w{6,8}"),  # mkstemp beside the file

@@ -114,7 +114,7 @@ WORDS = words(
 # Set-uid programs of macOS, which no sandboxed process can start.
 MAC_SETUID = {
     "ps": "/bin/ps",
-    **{name: f"/usr/bin/{name}" for name in names("top sudo su login newgrp quota crontab at passwd")},
+    **{name: f"/usr/bin/{name}" for name in names("top sudo su login newgrp quota crontab at atq atrm batch passwd")},
     "traceroute": "/usr/sbin/traceroute",
 }
 _PID = re.compile(r"(?:\bpid |\bprocess |\()(\d{1,8})\b")
