@@ -45,21 +45,21 @@ STRONG = re.compile(
 )
 # Another language's words for the same; matched as parts of words, since endings vary.
 FOREIGN = re.compile(
-    r"verweiger|unterb[ui]nd|verwehrt|versperrt|gehindert|prohib|impid|proib|pas le droit|nicht erlaubt|"
-    r"nicht zulässig|unzulässig|nicht gestattet|blockiert|keine (?:schreib|lese)?(?:berechtigung|rechte)|"
-    r"schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|pas autorisé|non autorisé|empêch|"
-    r"verhinder|s[oó]lo lectura|somente leitura|sola lettura|alleen[- ]lezen|tylko do odczytu|только для чтения|"
-    r"只读|唯讀|読み取り専用|읽기 전용|permission refus|lecture seule|accès refus|denegad|bloquead|bloque[óa]\b|"
-    r"no (?:se )?(?:me |nos )?permit|no permitid|no está permitid|sin permiso|permiso|rechazad|negad[oa]|"
-    r"não (?:é )?permitid|pas permis|non è (?:permess|consentit)|sem permissão|recusad|impedi[du]|negat[oa]|"
-    r"bloccat|non consentit|non permess|rifiutat|vietat|geweigerd|geblokkeerd|niet toegestaan|geen toegang|"
-    r"geen rechten|odmow|odmów|zablokow|zabronion|brak (?:dostępu|uprawnień)|niedozwolon|отказ|запре[щт]|заблокир|"
-    r"не разреш|нет прав|не позвол|недоступ|відмовлен|заборон|заблок|nekad|nekas|blockera|inte tillåt|nægtet|"
-    r"blokeret|ikke tillad|avvist|ikke tillatt|nektet|evätty|estet|kielletty|zamítnut|zablokov|nepovolen|odepřen|"
-    r"engellen|reddedil|izin ver|izin yok|拒绝|拒絕|被阻止|阻止了|不允许|不允許|禁止|沙箱|沙盒|无权|無權|没有权限|"
-    r"沒有權限|权限不足|權限不足|受限|サンドボックス|拒否|許可され|権限がな|ブロックされ|制限により|禁止され|거부|"
-    r"차단|권한이 없|샌드박스|허용되지|금지|từ chối|bị chặn|không được phép|ditolak|diblokir|tidak diizinkan|"
-    r"รับการปฏิเสธ|ถูกบล็อก|मना कर|अनुमति नहीं|رفض|محظور|נדח|נחסם",
+    r"verweiger|unterb[ui]nd|verwehrt|versperrt|gehindert|prohib|impid|proib|pas les? droits?|pas la permission|"
+    r"pas d.accès|geblockt|nicht erlaubt|nicht zulässig|unzulässig|nicht gestattet|blockiert|keine (?:schreib|"
+    r"lese)?(?:berechtigung|rechte)|schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|"
+    r"pas autorisé|non autorisé|empêch|verhinder|s[oó]lo lectura|somente leitura|sola lettura|alleen[- ]lezen|"
+    r"tylko do odczytu|только для чтения|只读|唯讀|読み取り専用|읽기 전용|permission refus|lecture seule|"
+    r"accès refus|denegad|bloquead|bloque[óa]\b|no (?:se )?(?:me |nos )?permit|no permitid|no está permitid|"
+    r"sin permiso|permiso|rechazad|negad[oa]|não (?:é )?permitid|pas permis|non è (?:permess|consentit)|"
+    r"sem permissão|recusad|impedi[du]|negat[oa]|bloccat|non consentit|non permess|rifiutat|vietat|geweigerd|"
+    r"geblokkeerd|niet toegestaan|geen toegang|geen rechten|odmow|odmów|zablokow|zabronion|brak (?:dostępu|"
+    r"uprawnień)|niedozwolon|отказ|запре[щт]|заблокир|не разреш|нет прав|не позвол|недоступ|відмовлен|заборон|"
+    r"заблок|nekad|nekas|blockera|inte tillåt|nægtet|blokeret|ikke tillad|avvist|ikke tillatt|nektet|evätty|estet|"
+    r"kielletty|zamítnut|zablokov|nepovolen|odepřen|engellen|reddedil|izin ver|izin yok|拒绝|拒絕|被阻止|阻止了|"
+    r"不允许|不允許|禁止|沙箱|沙盒|无权|無權|没有权限|沒有權限|权限不足|權限不足|受限|サンドボックス|拒否|許可され|"
+    r"権限がな|ブロックされ|制限により|禁止され|거부|차단|권한이 없|샌드박스|허용되지|금지|từ chối|bị chặn|"
+    r"không được phép|ditolak|diblokir|tidak diizinkan|รับการปฏิเสธ|ถูกบล็อก|मना कर|अनुमति नहीं|رفض|محظور|נדח|נחסם",
     re.IGNORECASE,
 )
 # An inability without a word of why: enough where what it names is outside.
@@ -69,11 +69,10 @@ FOREIGN_UNABLE = re.compile(
     r"não me deixa|nie pozwala|не (?:даёт|дает)|不让|不讓|n.ai pas pu|(?:est|était) impossible d|ne (?:peux|"
     r"pouvais) pas|\bkonnten? \b.{0,80}\bnicht\b|\bkann\b.{0,80}\bnicht\b|no (?:he|hemos) podido|no pud[eio]|"
     r"no puedo|não (?:consegui|pude|posso)|non (?:ho potuto|posso|riesco)|\bkon\b.{0,80}\bniet\b|nie (?:mogę|"
-    r"mogłem|udało)|не удалось|не могу|не смог|无法|無法|できません|できな|られません|[めれえせけ]ず|수 없|"
-    r"못했|막아|막혀|"
-    r"\bdarf\b.{0,120}\bnicht\b|\bmag\b.{0,80}\bniet\b|\b(?:kan|kunde|får|må|kunne) (?:jag |jeg )?(?:inte|ikke)\b|"
-    r"nemoh|nemůž|nesmím|nelze|nepodař|не можу|не зміг|не вдал|\ben (?:voi|pysty)|nem (?:tud|siker|lehet)|"
-    r"\bnu (?:pot|am putut)\b|δεν (?:μπορ|μπόρ)|لا يمكن|لم أتمكن|تعذر|לא (?:ניתן|הצלחתי)|không thể|"
+    r"mogłem|udało)|не удалось|не могу|не смог|无法|無法|できません|できな|られません|[めれえせけ]ず|수 없|못했|"
+    r"막아|막혀|\bdarf\b.{0,120}\bnicht\b|\bmag\b.{0,80}\bniet\b|\b(?:kan|kunde|får|må|kunne) (?:jag |"
+    r"jeg )?(?:inte|ikke)\b|nemoh|nemůž|nesmím|nelze|nepodař|не можу|не зміг|не вдал|\ben (?:voi|pysty)|nem (?:tud|"
+    r"siker|lehet)|\bnu (?:pot|am putut)\b|δεν (?:μπορ|μπόρ)|لا يمكن|لم أتمكن|تعذر|לא (?:ניתן|הצלחתי)|không thể|"
     r"tidak (?:bisa|dapat)|ไม่สามารถ|(?:a|e)mıyorum|(?:a|e)miyorum|(?:a|e)mad[ıi]|(?:a|e)med[ıi]",
     re.IGNORECASE,
 )
@@ -132,9 +131,8 @@ PERSON = re.compile(
     r"permission)\b|\b(?:claude code|claude)(?:.s)? (?:own )?(?:permission|rules?|settings)|\b(?:permission|deny|"
     r"ask) (?:rules?|mode|prompt|dialog)\b|\bdon.t ask mode\b|\bplan mode\b|\b(?:pre|post)tooluse\b|"
     r"\bhooks?\b(?: (?:in|from|of|under|at) \S+)? (?:now |always )?(?:block(?:s|ed)|den(?:ies|ied)|reject(?:s|ed)|"
-    r"refuse[sd]|forbids?|forbade|prevent(?:s|ed))\b|"
-    r"\byour (?:\S+['’]s? (?!sandbox|nd7|session)|repo\w*['’]?s? )(?:polic(?:y|ies)|conventions?|guidelines?)\b|"
-    r"\byour (?:\w+ )?(?:hook|deny|team) rules?\b",
+    r"refuse[sd]|forbids?|forbade|prevent(?:s|ed))\b|\byour (?:\S+['’]s? (?!sandbox|nd7|session)|"
+    r"repo\w*['’]?s? )(?:polic(?:y|ies)|conventions?|guidelines?)\b|\byour (?:\w+ )?(?:hook|deny|team) rules?\b",
     re.IGNORECASE,
 )
 MYSELF = re.compile(
@@ -171,9 +169,8 @@ PROGRAM_ACTS = re.compile(
     r"\b(?:now|correctly|properly|should|will|would|must|always) (?:return|raise|throw|show|print|log|reject|"
     r"refuse|deny|block|handle|report|check|get|be)\w*\b|\b(?:handles?|handling|returns?|raises?|throws?|"
     r"catch(?:es)?|checks? for|asserts?|covers?|simulates?|expects?|mentions?|says?|describes?|explains?|shows?|"
-    r"contains?|reads?:|reported|documents?|documented|(?<!the )logs|rejects?|renders?|prints?|"
-    r"displays?)\b|\b(?:added|add|"
-    r"implemented|wrote|updated|rewrote|refactored|changed|renamed|extended|improved|documented)\b",
+    r"contains?|reads?:|reported|documents?|documented|(?<!the )logs|rejects?|renders?|prints?|displays?)\b|"
+    r"\b(?:added|add|implemented|wrote|updated|rewrote|refactored|changed|renamed|extended|improved|documented)\b",
     re.IGNORECASE,
 )
 # This session, as other languages call it.
@@ -222,9 +219,9 @@ READING = re.compile(
 )
 WRITING = re.compile(
     r"\b(?:writ\w+|wrote|creat\w+|sav\w+|modif\w+|updat(?:e|ing)|delet\w+|remov\w+|install\w*|edit\w*|mkdir|"
-    r"append\w*|mov(?:e|ing)|cop(?:y|ies|ied|ying)|renam\w+|cache|lock\w*|commit\w*|put)\b|写|寫|書|쓰기|쓸|저장|創建|创建|запис|пис|"
-    r"созда|schreib|anleg|écri|créer|escrib|crear|escrev|criar|scriv|creare|schrijv|zapis|tworz|zápis|vytvo|yaz|"
-    r"skriv",
+    r"append\w*|mov(?:e|ing)|cop(?:y|ies|ied|ying)|renam\w+|cache|lock\w*|commit\w*|put)\b|写|寫|書|쓰기|쓸|저장|"
+    r"創建|创建|запис|пис|созда|schreib|anleg|écri|créer|escrib|crear|escrev|criar|scriv|creare|schrijv|zapis|"
+    r"tworz|zápis|vytvo|yaz|skriv",
     re.IGNORECASE,
 )
 PORT_HOST = re.compile(
@@ -265,31 +262,29 @@ GIVEN = re.compile(
     r"attached)\b|\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|middleware|implementation|plugin|"
     r"service|app|library|daemon)\b|\b(?:by design|on purpose|as (?:intended|requested|designed|expected|required)|"
     r"as you (?:asked|requested|wanted|wished|said)|per your|deliberately|intentionally)\b|"
-    r"(?<!n.t )(?<!not )\b(?:look(?:ed)? at|"
-    r"explain\w*|describ\w+|understand|know|shows?|decid\w+|determin\w+|check(?:ed|s)?) (?:at |for )?(?:how|which|"
-    r"whether|when|what happens)\b|\bthe (?:sentence|string|text|word|phrase|label|title|heading|constant|"
-    r"translation) [\"'“«`]|^\W*(?:this|it|the (?:\w+ )?(?:PR|commit|patch|change|flag|option|switch|"
-    r"rule))(?: (?:PR|commit|patch|change|flag|option))? (?:now )?(?:adds|introduces|implements|makes|ensures|"
-    r"enables|lets|den(?:y|ies)|blocks|restricts|refuses|forbids)\b",
+    r"(?<!n.t )(?<!not )\b(?:look(?:ed)? at|explain\w*|describ\w+|understand|know|shows?|decid\w+|determin\w+|"
+    r"check(?:ed|s)?) (?:at |for )?(?:how|which|whether|when|what happens)\b|\bthe (?:sentence|string|text|word|"
+    r"phrase|label|title|heading|constant|translation) [\"'“«`]|^\W*(?:this|it|the (?:\w+ )?(?:PR|commit|patch|"
+    r"change|flag|option|switch|rule))(?: (?:PR|commit|patch|change|flag|option))? (?:now )?(?:adds|introduces|"
+    r"implements|makes|ensures|enables|lets|den(?:y|ies)|blocks|restricts|refuses|forbids)\b",
     re.IGNORECASE,
 )
 # Said of any, or of who and what in general: how something works, and nothing that happened.
 GENERIC = re.compile(
-    r"\b(?:an?|each|every|any|no|such an?) (?:\w+ )?(?:session|program|command|agent|process|child|"
-    r"sandbox|directory|file|path)s?\b|\bsessions\b|\b(?:who|what|which|how many|where|"
-    r"whether) (?:\w+ ){0,4}?(?:refus|den|block)",
+    r"\b(?:an?|each|every|any|no|such an?) (?:\w+ )?(?:session|program|command|agent|process|child|sandbox|"
+    r"directory|file|path)s?\b|\bsessions\b|\b(?:who|what|which|how many|where|whether) (?:\w+ ){0,4}?(?:refus|den|"
+    r"block)",
     re.IGNORECASE,
 )
 # Another that refuses or is refused: a service, a program that judges code, another access control of the system.
 ANOTHER = re.compile(
     r"\bthe (?:unit|service|daemon|container|pod|web ?server|plugin|extension|browser|page|kiosk|guest|"
     r"VM)\b.{0,20}\b(?:can.t|cannot|could not|couldn.t|may not|won.t be able|is denied|is(?:n.t| not) allowed|"
-    r"gets?|got|hits?|sees?|fails? with|dies? with|runs? into)\b|\b(?:inside|within|in) (?:the|a|each|your) "
-    r"(?:container|pod|guest|VM|chroot|jail)\b|\bon (?:Windows|Android|iOS|Kubernetes|OpenShift|NTFS|Vercel|Heroku|"
-    r"Netlify|Lambda|Cloud Run)\b|"
-    r"\bthe server.s\b|\bSELinux\b|\bAppArmor\b|\b(?:mypy|pyright|eslint|tsc|rustc|clippy|ruff|pylint|typescript|"
-    r"(?:the )?(?:compiler|linter|type checker|borrow checker|validator|schema))\b.{0,20}\b(?:complains?|says|"
-    r"rejects|refuses|forbids|reports|doesn.t)\b",
+    r"gets?|got|hits?|sees?|fails? with|dies? with|runs? into)\b|\b(?:inside|within|in) (?:the|a|each|"
+    r"your) (?:container|pod|guest|VM|chroot|jail)\b|\bon (?:Windows|Android|iOS|Kubernetes|OpenShift|NTFS|Vercel|"
+    r"Heroku|Netlify|Lambda|Cloud Run)\b|\bthe server.s\b|\bSELinux\b|\bAppArmor\b|\b(?:mypy|pyright|eslint|tsc|"
+    r"rustc|clippy|ruff|pylint|typescript|(?:the )?(?:compiler|linter|type checker|borrow checker|validator|"
+    r"schema))\b.{0,20}\b(?:complains?|says|rejects|refuses|forbids|reports|doesn.t)\b",
     re.IGNORECASE,
 )
 
@@ -316,18 +311,17 @@ FOREIGN_WORK = re.compile(
 )
 # The person who said no, as other languages address them.
 FOREIGN_PERSON = re.compile(
-    r"\b(?:hast du|du hast|haben Sie|Sie haben|hast)\b.{0,80}?(?:abgelehnt|verweigert|abgebrochen|untersagt|verboten|"
-    r"abgewiesen)|\b(?:vous avez|tu as|avez-vous) .{0,20}?(?:refus|rejet|interdi|annul|bloqu)|"
-    r"\b(?:has|habéis|usted ha|ustedes han) (?:\w+ )?(?:rechaz|deneg|negad|cancel|bloque|prohib)|"
-    r"\b(?:você|vocês|tu) .{0,12}?(?:recus|neg|rejeit|bloque|cancel|proib)|"
-    r"\b(?:hai|avete|ha Lei) (?:\w+ )?(?:rifiut|negat|blocc|annull|vietat)|"
-    r"\b(?:je|jij|u) (?:hebt|heb|had|heeft)\b.{0,60}?(?:geweigerd|afgewezen|geblokkeerd|verboden|geannuleerd)|"
-    r"(?:odrzuci|odmówi|zablokowa|zabroni|anulowa)(?:łeś|łaś|liście)|\b(?:вы|ты)\b.{0,20}?(?:отклон|запрет|отказ|"
-    r"заблок|отмен)|[你您](?:已经|已|刚才)?(?:拒绝|拒絕|取消|禁止|不允许|否决)|用户(?:已)?(?:拒绝|取消)|"
-    r"(?:あなた|ユーザー).{0,12}?(?:拒否|却下|禁止|ブロック)|\(?あなたの|(?:사용자|당신|귀하).{0,20}?(?:거부|거절|차단)|"
-    r"\b(?:vom|von der|par l['’]|por el|por la|pelo|dall['’]|door de) ?(?:nutzer|benutzer|utilisateur|usuario|usuária|"
-    r"usuário|utente|gebruiker)|\b(?:deine|ihre|tus|sus|vos|tes|suas|tue|vostre)[rn]? \w*(?:regel|règl|regl|regol|"
-    r"einstellung|hook|ajuste|configur|paramètr)",
+    r"\b(?:hast du|du hast|haben Sie|Sie haben|hast)\b.{0,80}?(?:abgelehnt|verweigert|abgebrochen|untersagt|"
+    r"verboten|abgewiesen)|\b(?:vous avez|tu as|avez-vous) .{0,20}?(?:refus|rejet|interdi|annul|bloqu)|\b(?:has|"
+    r"habéis|usted ha|ustedes han) (?:\w+ )?(?:rechaz|deneg|negad|cancel|bloque|prohib)|\b(?:você|vocês|"
+    r"tu) .{0,12}?(?:recus|neg|rejeit|bloque|cancel|proib)|\b(?:hai|avete|ha Lei) (?:\w+ )?(?:rifiut|negat|blocc|"
+    r"annull|vietat)|\b(?:je|jij|u) (?:hebt|heb|had|heeft)\b.{0,60}?(?:geweigerd|afgewezen|geblokkeerd|verboden|"
+    r"geannuleerd)|(?:odrzuci|odmówi|zablokowa|zabroni|anulowa)(?:łeś|łaś|liście)|\b(?:вы|ты)\b.{0,20}?(?:отклон|"
+    r"запрет|отказ|заблок|отмен)|[你您](?:已经|已|刚才)?(?:拒绝|拒絕|取消|禁止|不允许|否决)|用户(?:已)?(?:拒绝|"
+    r"取消)|(?:あなた|ユーザー).{0,12}?(?:拒否|却下|禁止|ブロック)|\(?あなたの|(?:사용자|당신|귀하).{0,20}?(?:거부|"
+    r"거절|차단)|\b(?:vom|von der|par l['’]|por el|por la|pelo|dall['’]|door de) ?(?:nutzer|benutzer|utilisateur|"
+    r"usuario|usuária|usuário|utente|gebruiker)|\b(?:deine|ihre|tus|sus|vos|tes|suas|tue|vostre)[rn]? \w*(?:regel|"
+    r"règl|regl|regol|einstellung|hook|ajuste|configur|paramètr)",
     re.IGNORECASE,
 )
 # Behind one of these a sentence starts anew: what was done before it takes nothing back.

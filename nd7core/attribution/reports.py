@@ -17,13 +17,17 @@ Outside = Callable[[str], bool]
 """Whether the policy refuses a place as a sentence names it: a path, or `host:port`."""
 
 
+_URL = re.compile(r"\b\w+://[^\s`'\"]+")
+_ERROR_BEHIND = re.compile(r"\s+\([^()]*(?:denied|permitted|read-only|E[A-Z]{3,})[^()]*\)$", re.IGNORECASE)
+
+
 def places(sentence: str) -> list[str]:
     """Paths that a sentence names, as said."""
     found: list[str] = []
     sentence = sentence.replace("unix://", " ")
     for _, _, text in paths.quoted(sentence):
         if paths.looks_like_path(text) and len(text) < 512:
-            found.append(paths.tidy(text))
+            found.append(paths.tidy(_ERROR_BEHIND.sub("", text)))
     plain = sentence
     for text in found:
         plain = plain.replace(text, " ")
@@ -35,7 +39,7 @@ def places(sentence: str) -> list[str]:
         if len(text) > 1 or text == "~":
             found.append(text)
     if not found:
-        for match in phrases.RELATIVE.finditer(sentence):
+        for match in phrases.RELATIVE.finditer(_URL.sub(" ", sentence)):
             text = paths.tidy(match[1] or match[2])
             if "/" in text or text.startswith("."):
                 found.append(text)
@@ -89,8 +93,8 @@ _NOT_LET = re.compile(
     r"\b(?:refus\w+ to|(?:would|did|does|do|will)(?:n.t| not)|won.t|never) let (?:me|us)\b|\b(?:cannot|can.t|"
     r"can ?not|could not|couldn.t) be (?:written|created|changed|modified|edited|saved|opened|read|deleted|removed|"
     r"reached|updated)\b.{0,80}?\b(?:from here|here|in this session|from this session|in here)\b|\b(?:is|was|are|"
-    r"were)(?:n.t| not) (?:permitted|allowed|possible|writable|open) (?:here|from here|in here)\b|\bmay not [a-z]{3,}\b"
-    r".{0,60}?\b(?:from here|here|in this session|in here)\b",
+    r"were)(?:n.t| not) (?:permitted|allowed|possible|writable|open) (?:here|from here|in here)\b|"
+    r"\bmay not [a-z]{3,}\b.{0,60}?\b(?:from here|here|in this session|in here)\b",
     re.IGNORECASE,
 )
 # What was done instead, and where, is not what could not be done.

@@ -83,8 +83,8 @@ _MIGHT = words(
     "block permi allow prohib forb reject prevent reach access read-only eacces eperm erofs sandbox protected "
     "closed writable policy stop restrict verweig nicht bloqu bloc neg geweig geblok toegest odmow zablok nekad "
     "nekt evatty estet engel redded izin ditolak diblokir consent rifiut interdit autoris rechaz recus limits let "
-    "niet inte ikke tidak nem_ nu_ fail bounced didn possible n’t n't not have lack without right kept keeps said says "
-    "no_ missing outside "
+    "niet inte ikke tidak nem_ nu_ fail bounced didn possible n’t n't not have lack without right kept keeps said "
+    "says no_ missing outside "
 )
 
 
@@ -132,6 +132,8 @@ def _verdict(sentence: str, near: list[str], failure: Failure, rules: Rules, hom
         )
     told = _operation(sentence)
     nested = special.of_line(sentence) if not said else None
+    if nested is None and not said and _SERVICE.search(sentence):
+        return _made("ipc", "", (), "cannot-grant", "", line, "")
     if nested is None and not said and _PRIVILEGED.search(sentence):
         return _made("other", "", (), "cannot-grant", "", line, "")
     if nested:
@@ -147,7 +149,15 @@ def _about_port(sentence: str, before: str) -> bool:
     return before != sentence and bool(address(before)[1] and phrases.NET.search(before))
 
 
+_SERVICE = re.compile(
+    r"\b(?:keychain|clipboard|pasteboard|window server|D-?Bus|notification (?:center|daemon))\b", re.I
+)
 _PRIVILEGED = re.compile(r"\b(?:u?mount(?:ing)?|chroot|unshare|sysctl|insmod|modprobe|set-?uid|sudo|su)\b")
+_RUNS = re.compile(
+    r"/s?bin/|\b(?:execut\w*|run(?:ning)?|launch\w*|start(?:ing)?|spawn\w*|invok\w*) (?:the \w+ )?[`'\"]?[~/.]|"
+    r"[^\x00-\x7f]",
+    re.IGNORECASE,
+)
 _READ_ONLY = re.compile(r"read-?only", re.IGNORECASE)
 
 
@@ -188,6 +198,8 @@ def _about_path(said: list[str], told: Told, failure: Failure, rules: Rules, hom
         return _made(told or "read", text, targets, "cannot-grant", "", line, "")
     if known and (rules.never(path) or paths.inside(path, "/dev")):
         return _made(operation, text, targets, "cannot-grant", "", line, "")
+    if operation == "execute" and not _RUNS.search(line):
+        operation = "write"  # what could not run is not what was refused
     if operation == "execute":
         return _made(
             operation,

@@ -121,7 +121,7 @@ def test_the_kernels_own_record_bears_out_the_truth(
     With namespaces the read-only mount answers first, and the kernel has nothing to record.
     """
     if records is None:
-        assert kernel_audit.why_not() != ""
+        assert landlock.kernel_abi() < 7 or kernel_audit.why_not() != ""
         return
     seen: dict[int, set[str]] = {}
 
