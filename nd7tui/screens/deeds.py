@@ -74,8 +74,10 @@ class Deeds(Page):
         deed = self.dash.store.deeds[place]
         line = Line().gap().put(look.clock(deed.ts), "dim").gap(2)
         line.put(safe("done" if deed.ok else "not done"), "good" if deed.ok else "bad", cells=9)
-        line.put(fit(safe(deed.command), max(width * 2 // 3, 20), "middle"), "code")
-        return line.gap(2).put(safe(deed.result), "dim")
+        # What came of it stands below, whole; where it is narrow, what was done needs the room.
+        result = 32 if width >= 100 else 0
+        line.put(fit(safe(deed.command), width - line.cells - result - 2, "middle"), "code")
+        return line.gap(2).put(fit(safe(deed.result), result), "dim") if result else line
 
     def empty(self, width: int) -> list[Line]:
         """See `Source`."""
