@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from nd7core.paths import within
 from nd7core.record import WORKTREES
 from nd7tui.model import SessionRow
 
@@ -118,11 +119,17 @@ def expand(value: str, home: str) -> tuple[str, list[str]]:
     return whole, folders(whole, home)[1][:MOST_NAMES]
 
 
-def recent(sessions: Iterable[SessionRow]) -> list[tuple[str, str]]:
-    """Projects of sessions, the latest first and each once, with the worktree's name where it was one of nd7's."""
+def recent(sessions: Iterable[SessionRow], home: str) -> list[tuple[str, str]]:
+    """Projects of sessions, the latest first and each once, with the worktree's name where it was one of nd7's.
+
+    A past session's project may be its agent's own word.  What no person works in is not offered, for one key more and
+    all of it would be writable: the home directory and what holds it, and folders with a dot.
+    """
     found: dict[tuple[str, str], None] = {}
     for session in sorted(sessions, key=lambda session: session.started or session.changed, reverse=True):
-        if session.project:
+        path = session.project
+        plain = path.isprintable() and path.startswith("/") and os.path.normpath(path) == path
+        if plain and "/." not in path and not within(home, path):
             found[_apart(session)] = None
     return list(found)[:MOST_RECENT]
 

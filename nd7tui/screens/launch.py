@@ -19,6 +19,7 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input, TextArea
 
+from nd7core.paths import within
 from nd7core.record import WORKTREES
 from nd7core.text import safe, safe_path
 from nd7tui import keys
@@ -142,7 +143,7 @@ class Launch(Page):
         self._starting = self._started = False
 
     def compose(self) -> ComposeResult:
-        self._recent = recent(self.dash.store.sessions.values())
+        self._recent = recent(self.dash.store.sessions.values(), self.dash.places.home)
         yield Bar(self.top_line, id="top")
         with VerticalScroll(id="form", can_focus=False):
             for name in FIELDS:
@@ -169,8 +170,12 @@ class Launch(Page):
             except OSError:
                 here = ""
             # No session is started in the home directory or above it, so that is no default either.
-            fit_here = here and not (self.dash.places.home + "/").startswith(here.rstrip("/") + "/")
-            return here if fit_here or not self._recent else self._recent[0][0]
+            home = self.dash.places.home
+            if here and not within(home, here):
+                return here
+            # Of a session that runs nd7 itself knows the project; of a past one it may be the agent's word.
+            running = recent((row for row in self.dash.store.sessions.values() if row.live), home)
+            return running[0][0] if running else here
         return ""
 
     def on_mount(self) -> None:

@@ -91,8 +91,15 @@ def test_recent_projects() -> None:
         SessionRow("log:4", "api/fix", project="/h/api-worktrees/fix", started=7),
         SessionRow("log:5", "other", project="/h/my-worktrees/other", started=6),
         SessionRow("log:6", "none", started=8),
+        # What an agent may have said that it works in, so that a key would open it.
+        *(
+            SessionRow(f"log:x{at}", "x", project=path, started=99)
+            for at, path in enumerate(
+                ("/h", "/", "/h/.config", "/h/a/.git", "/h/a/../.ssh", "h/b", "/h/\x1b[2J", "/h/")
+            )
+        ),
     ]
-    assert recent(rows) == [("/h/api", ""), ("/h/api", "fix"), ("/h/my-worktrees/other", ""), ("/h/web", "")]
+    assert recent(rows, "/h") == [("/h/api", ""), ("/h/api", "fix"), ("/h/my-worktrees/other", ""), ("/h/web", "")]
 
 
 def test_a_start_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,3 +327,16 @@ async def test_typing_on_while_tab_looks_is_not_undone(monkeypatch: pytest.Monke
         await until(pilot, lambda: asked == ["/ty"])
         await pilot.pause(0.1)
         assert box(app, "project").value == "/typed/on"
+
+
+async def test_the_default_is_no_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getcwd", lambda: tui_rows.HOME)
+    app = Still()
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.arrived(tui_rows.batch())
+        past = SessionRow("log:w", "x", project="/h/said", started=tui_rows.NOW)
+        app.arrived(Batch([], (*tui_rows.sessions(), past)))
+        await pilot.press("n")
+        await pilot.pause()
+        running = [row.project for row in tui_rows.sessions() if row.live]
+        assert box(app, "project").value in running and "/h/said" in picture(app)

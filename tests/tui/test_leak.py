@@ -179,6 +179,7 @@ def assert_clean(tty: Tty, where: str) -> None:
 WHOLE = ("enter", "end", "escape")
 TYPED = EVIL.replace("\x1b", "").replace("\r", "").replace("\t", "")
 SHORT = "\u202e\u200b\x9b31mx"
+PASTED = f"\x1b[200~{SHORT}\x1b[201~"  # what no key types comes this way
 SCREENS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "the detail, whole": (("home", "enter", "down", "end"), ("escape",)),
     "every row, whole": (("home", *("down", *WHOLE) * 6), ()),
@@ -188,7 +189,7 @@ SCREENS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "grants": (("a", "down", "y"), ("escape",)),
     "the profile": (("p", "down", "end"), ("escape",)),
     "help of one session": (("tab", "tab", "down", "?", "end"), ("escape", "escape")),
-    "a new session": (("n", TYPED, "tab", TYPED, "tab", TYPED, "home"), ("escape",)),
+    "a new session": (("n", *("tab",) * 4, PASTED, TYPED, "tab", PASTED, TYPED, "home"), ("escape",)),
     "the palette": (("ctrl+p", "g"), ("escape",)),
     "the filter": (("/", "Perm", "enter", "/", SHORT), ("escape", "escape")),
     "a grant taken back": (("home", "u"), ()),
