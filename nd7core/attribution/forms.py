@@ -162,11 +162,17 @@ _NAME_AT_END = re.compile(r": {1,4}(?P<path>[\w@%+=.-]+(?:/[\w@%+=.-]+)+)$")
 
 
 def _told_above(lines: Sequence[str], index: int, mark: markers.Mark) -> tuple[str, ...]:
-    """The relative path at the end of the line above, where a line holds nothing but the error."""
+    """The path of the line above: its last quoted one, or the relative one at its end where this is the error alone."""
     line = lines[index]
-    if not index or line[: mark.start].strip() or line[mark.end :].strip(" .\t"):
+    if not index or line[mark.end :].strip(" .\t"):
         return ()
     above = lines[index - 1][:2000]
+    if program_of(above) and not program_of(line) and not markers.find(above):
+        named = [text for _, _, text in paths.quoted(above) if paths.looks_like_path(text)]
+        if named:
+            return (named[-1],)  # a message that its translation breaks in two
+    if line[: mark.start].strip():
+        return ()
     name = _NAME_AT_END.search(above)
     return (name["path"],) if name and operation_of(above, program_of(above)) else ()
 

@@ -26,7 +26,7 @@ def guessed(commands: Iterable[Simple], rules: Rules, home: str, platform: str) 
 
 
 _OUTPUT_OPTION = re.compile(
-    r"-o|-O|-d|--(?:out\w*|output[\w-]*|dest\w*|target[\w-]*|prefix|[\w-]*cache[\w-]*|save[\w-]*|[\w-]*dir|"
+    r"-o|-O|-d|-t|--?(?:out\w*|output[\w-]*|dest\w*|target[\w-]*|prefix|[\w-]*cache[\w-]*|save[\w-]*|[\w-]*dir|"
     r"report[\w-]*|basetemp|log[\w-]*)"
 )
 _MAKERS = names("mkdir touch tee rm rmdir truncate mktemp mkfifo install unlink chmod chown")

@@ -10,7 +10,8 @@ from nd7core.attribution import special as specials
 from nd7core.attribution.failure import BASH_TOOLS, Failure
 from nd7core.attribution.finding import Finding, Told, names
 from nd7core.attribution.forms import READERS
-from nd7core.attribution.judged import Judged, none
+from nd7core.attribution.guess import destination
+from nd7core.attribution.judged import Judged, none, replace_evidence
 from nd7core.attribution.look import Look
 from nd7core.attribution.rules import Rules
 from nd7core.attribution.shell import Simple, place
@@ -218,6 +219,11 @@ class Judge:
         target = self.shown(printed, path)
         doing: Operation = operation or "other"
         said = f"The policy lets this session {operation or 'use'} {target}."
+        if self.platform == "linux" and printed[:1] not in "/~$" and (finding.errno == "EROFS" or doing == "write"):
+            # Relative to a folder that only the program knows: the one where the command has it write.
+            meant = destination(self.commands, self.rules, self.home, self.platform)
+            if meant:
+                return replace_evidence(self._kernel_path(finding, meant, meant, "write", (meant,)))
         git = next((simple for simple in self.commands if simple.name == "git"), None)
         own = finding.program in ("fatal", "error", "git") and "credential" not in finding.line
         if git and own and not self.rules.refuses("write", git.cwd or self.cwd or "/"):

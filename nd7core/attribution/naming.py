@@ -54,6 +54,14 @@ _BINARY = re.compile(r"/(?:s?bin|libexec)/[^/]*$|\s")
 _MOVED = re.compile(r"->|=>|\bto\b")
 
 
+# `cannot create autom4te.cache in /a`: the name first, its folder behind it.
+_NAME_IN = re.compile(
+    r"\b(?:creat\w*|mak\w*|writ\w*|open\w*|remov\w*|delet\w*|sav\w*) (?:the )?(?:file |directory |folder )?"
+    r"(?:[\"'`“‘](?P<quoted>[\w.@%+-]+)[\"'’”]|(?P<name>[\w@%+-]*\.[\w.@%+-]+)) (?:in|inside|under) "
+    r"(?:the )?(?:directory |folder )?[\"'`“‘]?(?P<folder>(?:~|\.{1,2})?/[^\s:,;\"'’”]+)"
+)
+
+
 def _spans(line: str, mark: markers.Mark) -> Iterator[tuple[int, int, str]]:
     """What is quoted on a line; where quotes stand around the error itself, what is quoted inside them."""
     for start, end, text in paths.quoted(line):
@@ -187,6 +195,9 @@ def named_paths(line: str, mark: markers.Mark, program: str, *, files_only: bool
     source = _SOURCE.match(line)
     begin = source.end() if source and source.end() <= mark.start else 0
     before, after = line[begin : mark.start], _TAIL.sub("", line[mark.end :])
+    inside = _NAME_IN.search(before)
+    if inside:
+        return (f"{inside['folder'].rstrip('/')}/{inside['quoted'] or inside['name']}",)
     clear, plain, right_before, right_behind = _quoted(line, mark)
     if clear:
         inner = _go(before)

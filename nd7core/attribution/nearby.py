@@ -69,9 +69,10 @@ def _block(lines: Sequence[str], index: int) -> tuple[str, ...]:
 _DESTINATION = re.compile(r"\s*(?:destination|target|output)(?: (?:path|file))?: ((?:~|\.{1,2})?/\S.*)$", re.IGNORECASE)
 _FRAME = re.compile(
     r"^\s*(?:at |File \"|\d+: +(?:0x|<|\w+(?:::\w+)+)|from |#\d+ |in <|-->|--> |\^)|^\s+at\s|"
-    r"\bnode_modules/.*:\d+:\d+|\.(?:rs|go|py|js|rb|java):\d+"
+    r"\bnode_modules/.*:\d+:\d+|\.(?:rs|go|py|js|rb|java):\d+|\.\w{1,5}\(\d+(?:, \d+)?\)(?: \w+)?$"
 )
 _IN_BRACKETS = re.compile(r"\((\.{0,2}/?[\w.-]+(?:/[\w.-]+)+)\)")
+_KEYED = re.compile(r"^\s*(?:additional info|details?|path|file|target|location|object): (?=(?:~|\.{1,2})?/)", re.I)
 _LISTED = re.compile(r"[-*•] ")
 _MOVED = re.compile(r"^\W*(?:to|->|=>|as|into)\W*$")
 _COULD_NOT = re.compile(
@@ -103,6 +104,8 @@ def lonely(line: str) -> tuple[str, ...]:
     bare = _LISTED.sub("", line.strip()).strip("'\"`│| ")
     if paths.looks_like_path(bare) and " " not in bare:
         return (paths.tidy(bare),)
+    if keyed := _KEYED.match(line):
+        return (cut(line[keyed.end() :]),)
     if not _COULD_NOT.search(line):
         return ()
     named = [item for item in paths.quoted(line) if paths.looks_like_path(item[2])]
@@ -153,11 +156,11 @@ _TRACE_NETWORK = Gate(
         r"socket|\.connect\(|create_connection|urlopen|server_bind|\.bind\(|\.listen\(|http\.client|requests/|"
         r"aiohttp|asyncio/|urllib|\bNet\.(?:connect|bind)|java\.net|sun\.nio\.ch|TcpStream|TcpListener|"
         r"net\.(?:Listen|Dial)|IO::Socket|HTTP::|Net::HTTP|mysql|psycopg|redis|Sockets\.|"
-        r"^\s*at (?:async )?(?:\w+\.)*(?:listen|serve|bind|connect)\w* \(",
+        r"\b(?:net|tcp|dgram)\.\w{1,5}[(:]\d|^\s*at (?:async )?(?:\w+\.)*(?:listen|serve|bind|connect)\w* \(",
         re.IGNORECASE,
     ),
     "socket connect urlopen bind http requests/ aiohttp asyncio/ urllib java.net sun.nio tcp net. io:: mysql psycopg "
-    "redis listen serve",
+    "redis listen serve dgram",
 )
 _TRACE_UNIX = re.compile(
     r"AF_UNIX|PF_UNIX|unix_(?:connection|server)|UNIX(?:Socket|Server)|UnixDomainSocket|IO::Socket::UNIX"

@@ -17,8 +17,8 @@ def own_refusal(output: str, failure: Failure) -> Verdict | None:
     """
     if failure.exit_code not in (126, 2, None):
         return None
-    if _PREFIX.rstrip() in failure.command:
-        return None  # its words come out of the command itself
+    if _PREFIX.rstrip() in failure.command or "nd7-exec --" in failure.command:
+        return None  # its words come out of the command itself, or answer it
     lines = [line.strip() for line in output.split("\n") if line.strip()]
     ours = [line for line in lines if line.startswith((_PREFIX, _USAGE))]
     if not ours:

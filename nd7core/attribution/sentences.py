@@ -18,9 +18,11 @@ from nd7core.attribution.guess import destination, guessed, inline_code
 from nd7core.attribution.judge import Judge
 
 _SENTENCE = re.compile(
-    r"\b(?:is not|isn.t|not|un) ?(?:a )?writ(?:e)?able\b|\bno writable\b|\bno write (?:access|permission)|"
-    r"\b(?:don.t|do not|does not|doesn.t) have write permission|\binsufficient permission for|"
-    r"\bgrant write permission|\b(?:fail\w*|unable|cannot|could ?n[o']t|couldn’t|can.t|could not|"
+    r"\b(?:is not|isn.t|not|un) ?(?:a )?writ(?:e)?able\b|\bno writable\b|\bmust be writ(?:e)?able\b|"
+    r"\bno write (?:access|permission)|\b(?:don.t|do not|does not|doesn.t) have write permission|"
+    r"\binsufficient permission for|\bgrant write permission|\bhave permission to (?:save|write|create|open|remove)|"
+    r"\b(?:writ|creat|sav|copy|open|mkdir|renam)\w* (?:failed|was not successful)|creation was not successful|"
+    r": Bad file descriptor$|\b(?:fail\w*|unable|cannot|could ?n[o']t|couldn’t|can.t|could not|"
     r"error)\b.{0,80}?\b(?:creat\w*|writ\w*|open\w*|mak(?:e|ing)|sav\w*|lock\w*|remov\w*|delet\w*|updat\w*|"
     r"access\w*|renam\w*|stor\w*|copy\w*|mov(?:e|ing)|extract\w*)\b",
     re.IGNORECASE,
@@ -42,10 +44,25 @@ _OTHER_CAUSE = Gate(
     "no_such not_found exist directory space invalid timed refused busy empty too_ corrupt malformed route reset "
     "syntax unknown enoent enotdir eisdir enospc econn etimedout eaddr in_use locked held",
 )
+# Said beside the failure, and no cause of it: what is not there yet was to be made.
+_YET = re.compile(r"\b(?:does not|doesn.t) exist and (?=can|could)|for an unknown reason", re.IGNORECASE)
 _CURL = re.compile(r"Failed to connect to (?P<host>\S+) port (?P<port>\d{1,5})\b")
 _URL = re.compile(
     r"\b(?:could not|couldn.t|cannot|can.t|unable to|failed to) connect to\b.{0,60}?[/@\s\"'](?P<host>[\w.-]+):"
     r"(?P<port>\d{2,5})\b",
+    re.IGNORECASE,
+)
+# The same without the address, which the command gave: `Couldn't connect to server`.
+_NO_CONNECTION = re.compile(
+    r"\b(?:could ?n[o'’]t|cannot|can.t|unable to|failed to) (?:connect|(?:open|establish) (?:the |a )?connection|"
+    r"open url|access startfile|reach|fetch)\b|\bconnection failed\b|\bfetch failed\b|"
+    r"\bport \d{1,5} cannot be opened|:\d{2,5} cannot be opened|\bserver socket failed\b|"
+    r"\bunable to open listening socket\b| - no response$",
+    re.IGNORECASE,
+)
+_LISTENS = re.compile(r"\b(?:server|listening) socket\b", re.IGNORECASE)
+_UNANSWERED = re.compile(
+    r"resolve|resolution|getaddrinfo|ENOTFOUND|EAI_|certificate|handshake|ECONN|socket [\"'/]|\((?:2|111|113)\)",
     re.IGNORECASE,
 )
 _PORT = re.compile(r"permission to (?:access|bind(?: to)?|use|listen on|open) (?:that|this|the) port", re.IGNORECASE)
@@ -59,13 +76,14 @@ _READ = re.compile(r"\b(?:read|load|open file|open)\b", re.IGNORECASE)
 _LOGS = re.compile(r"^npm \S+ Log files were not written")
 _POSSIBLE = words(
     "writ unable could_not couldn couldn’t can't can’t cannot fail error readonly_database disk_i/o e212 "
-    "connect_to permission_for that_port this_port the_port enoent:_no with_-p"
+    "connect_to permission_for permission_to that_port this_port the_port enoent:_no with_-p not_success bad_file "
+    "no_response"
 )
 
 
 _DOES = words(
     "writ creat sav stor cop mov mak open renam initial mkdir lock remov delet updat access extract permission "
-    "connect_to database i/o e212 with_-p"
+    "connect database i/o e212 with_-p not_success bad_file fetch url reach socket no_response"
 )
 
 
@@ -120,7 +138,7 @@ _NO_FILE = re.compile(
 _PLACE = re.compile(r" at \S+ line \d+\.?$")
 
 
-FORMS = (_SENTENCE, _NO_PATH, _NO_FILE, _CURL, _URL, _PORT, _RECURSIVE)
+FORMS = (_SENTENCE, _NO_PATH, _NO_FILE, _CURL, _URL, _PORT, _RECURSIVE, _NO_CONNECTION)
 """Every form of a sentence that may tell a refusal."""
 
 
@@ -138,10 +156,29 @@ def _connection(lines: Sequence[str], index: int, judge: Judge) -> Finding | Non
     if found is None and _PORT.search(line):
         host, port = network.from_command(judge.commands, listening=True)
         return Finding(line, "", "network", (), host, port, "network", program, index, "listen")
-    port = int(found["port"]) if found else 0
-    if found is None or not 0 < port < 65536 or judge.rules.connects(found["host"], port):
+    if found is None:
+        return _no_connection(lines, index, judge, program)
+    port = int(found["port"])
+    if not 0 < port < 65536 or judge.rules.connects(found["host"], port):
         return None
     return Finding(line, "", "network", (), found["host"], port, "network", program, index, "connect")
+
+
+def _no_connection(lines: Sequence[str], index: int, judge: Judge, program: str) -> Finding | None:
+    """A failed connection, without a cause, to an address that the line or the command names and the policy refuses."""
+    line = lines[index]
+    near = " ".join(lines[max(0, index - 3) : index + 4])[:3000]
+    if judge.failure.exit_code == 0 or not _NO_CONNECTION.search(line) or _UNANSWERED.search(near):
+        return None
+    host, port = network.pair(line, loose=True)
+    port = port or network.port_on(line)
+    if port and _LISTENS.search(line) and not judge.rules.binds(host, port):
+        return Finding(line, "", "network", (), host, port, "network", program, index, "listen")
+    if not port:
+        host, port = network.from_command(judge.commands, program)
+    if not port or not host.strip("[]") or judge.rules.connects(host, port) or content_other(line):
+        return None
+    return Finding(line, "", "network", (), host, port, "network", program, index, "connect")
 
 
 def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
@@ -150,7 +187,7 @@ def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     forms_of_it = (_SENTENCE, _NO_PATH, _NO_FILE)
     if not recursive and not any(form.search(line) for form in forms_of_it):
         return None
-    near = " ".join(lines[index : index + 3])[:3000]
+    near = _YET.sub("", " ".join(lines[index : index + 3])[:3000])
     if (_OTHER_CAUSE.search(near) and not recursive) or content_other(line):
         return None
     if _LOGS.search(line) and any("npm" in above and " path " in above for above in lines[max(0, index - 12) : index]):
@@ -168,7 +205,8 @@ def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     refused = tuple(path for path in named if _refused(judge, path, program, system=plain))
     if refused:
         return Finding(line, "", "path", refused, "", 0, operation, program, index)
-    if not named and judge.failure.exit_code and _NO_FILE.search(_PLACE.sub("", line.rstrip())):
+    relative = all(path[:1] not in "/~." for path in named)
+    if relative and judge.failure.exit_code and (named or _NO_FILE.search(_PLACE.sub("", line.rstrip()))):
         meant = destination(judge.commands, judge.rules, judge.home, judge.platform)
         if meant:
             return Finding(line, "", "path", (meant,), "", 0, "write", program, index)
@@ -196,18 +234,29 @@ def _refused(judge: Judge, printed: str, program: str, *, system: bool) -> bool:
     return judge.rules.refuses("write", path) and not owned
 
 
+_FIRST = re.compile(r"\s+((?:~|\.{1,2})?/[^\s/].*)$")
+_QUOTED_FILE = re.compile(r"[\w.+-]+\.\w{1,5}")
+
+
 def _paths(lines: Sequence[str], index: int) -> tuple[str, ...]:
     line = lines[index]
     found = [text for _, _, text in paths.quoted(line) if paths.looks_like_path(text)]
     found = found or list(nearby.lonely(line))
+    if not found and line.endswith(": Bad file descriptor") and (start := START.search(line)):
+        found = [cut(line[start.start() :])]  # what GNU's tools for object files make of what could not be opened
     if found and len(line) < 1000:
         found += [cut(line[match.start() :]) for match in START.finditer(line) if found[0] not in line[match.start() :]]
-    if not found and line.rstrip().endswith((":", ".")):
+    if not found and (
+        line.rstrip().endswith((":", ".")) or any("Path:" in below for below in lines[index + 1 : index + 3])
+    ):
         for below in lines[index + 1 : index + 3]:
-            keyed = KEY_PATH.search(below)
-            found = [keyed[1].strip()] if keyed else list(nearby.lonely(below))
+            keyed, first = KEY_PATH.search(below), _FIRST.match(below)
+            found = [keyed[1].strip()] if keyed else [cut(first[1])] if first else list(nearby.lonely(below))
             if found:
                 break
+    if not found:
+        # `can't write on file `paper.log'`: in whichever folder the program works
+        found = [text for _, _, text in paths.quoted(line) if _QUOTED_FILE.fullmatch(text)]
     if not found:
         # `... repository database .git/objects`
         last = line.rstrip(" .").rsplit(" ", 1)[-1]

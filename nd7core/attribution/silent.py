@@ -18,9 +18,11 @@ _NO_CREDENTIALS = re.compile(
     r"Unable to locate credentials|NoCredentialsError|NoCredentialProviders|"
     r"Could not load credentials from any providers|config profile \([^)\n]{0,200}\) could not be found|"
     r"ProfileNotFound|failed to (?:refresh cached|get shared config) \w+|could not find profile|"
-    r"Partial credentials found",
+    r"Partial credentials found|You must specify a region",
     re.IGNORECASE,
 )
+# Of a push to another folder of this machine, whose git says so as a server would.
+_PUSHED_TO = re.compile(r"^To (?P<path>(?:/|~|\.{1,2}/)\S+)$", re.MULTILINE)
 _CACHE_OF = {"mypy": ".mypy_cache"}
 _INTERNAL = re.compile(r"INTERNAL ERROR")
 _IPC = re.compile(
@@ -51,6 +53,8 @@ def worth(failure: Failure, output: str) -> bool:
         return "git" in command or "curl" in command or "wget" in command
     return (
         "redential" in output
+        or "specify a region" in output
+        or "unpacker error" in output
         or "rofile" in output
         or "INTERNAL ERROR" in output
         or "agent" in output
@@ -75,6 +79,10 @@ def silent(failure: Failure, output: str, judge: Judge) -> Finding | None:
             return Finding(line, "", "path", (meant,), operation="write")
     if failure.exit_code in (0, None):
         return None
+    if (pushed := _PUSHED_TO.search(output)) and "unpacker error" in output:
+        path = judge.resolve(pushed["path"], "git")
+        if judge.rules.refuses("write", path):
+            return Finding(line, "", "path", (path,), operation="write")
     for simple in judge.commands:
         name = simple.name
         folder = simple.cwd or judge.cwd
