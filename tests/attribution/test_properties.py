@@ -152,7 +152,14 @@ def test_the_words_that_are_looked_for_first_are_in_every_sentence() -> None:
     from nd7core.attribution import sentences
 
     found = 0
-    for name in ("denials.jsonl", "real_runs.jsonl", "real_tools.jsonl", "written.jsonl", "blind.jsonl"):
+    for name in (
+        "denials.jsonl",
+        "real_runs.jsonl",
+        "real_tools.jsonl",
+        "written.jsonl",
+        "blind.jsonl",
+        "blind_second.jsonl",
+    ):
         for case in load(name):
             for line in case["output"].split("\n"):
                 if len(line) < 2000 and any(form.search(line) for form in sentences.FORMS):
