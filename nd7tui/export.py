@@ -12,22 +12,25 @@ from nd7tui.model import Deed
 from nd7tui.starting import nd7
 
 SECONDS = 120.0
+# What `nd7 export --format` takes, and how it is called.
+FORMATS = {"md": "Markdown", "json": "JSON", "csv": "CSV"}
 
 
-def export(query: str, now: int) -> Done:
-    """Write what a query finds as Markdown.  In a worker; never raises."""
-    words = [word for word in [query.strip()] if word]
-    path = os.path.abspath(time.strftime("nd7-denials-%Y%m%d-%H%M%S.md", time.localtime(now / 1e9)))
-    line = shlex.join(["nd7", "export", "--format", "md", *words]) + " > " + shlex.quote(path)
+def export(query: str, now: int, form: str = "md") -> Done:
+    """Write what a query finds, in one of `FORMATS`.  In a worker; never raises."""
+    words = ["export", "--format", form]
+    if query.strip():
+        words += ["--", query.strip()]
+    path = os.path.abspath(time.strftime(f"nd7-denials-%Y%m%d-%H%M%S.{form}", time.localtime(now / 1e9)))
+    line = shlex.join(["nd7", *words]) + " > " + shlex.quote(path)
     try:
         # Never over a file that is there, and readable by nobody else: it holds commands and paths.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         return Done("other", False, f"{path}: {error.strerror}", Deed(now, "export", line, str(error), False))
     try:
-        command = nd7("export", "--format", "md", "--", *words)
         ended = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=subprocess.PIPE, timeout=SECONDS
+            nd7(*words), stdin=subprocess.DEVNULL, stdout=descriptor, stderr=subprocess.PIPE, timeout=SECONDS
         )
         problem = ended.stderr.decode("utf-8", "replace").strip().splitlines()
         failed = ended.returncode not in (0, 1)

@@ -82,6 +82,7 @@ TABLE: tuple[Key, ...] = (
         "Look"),
     Key("deeds", "l", "l", "log", "what nd7 itself did, each with its command line", (), "Go"),
     Key("export", "e", "e", "export", "write what is listed to a file, secrets masked", ("history",), "Go"),
+    Key("format", "E", "E", "format", "what e writes: Markdown, JSON or CSV", ("history",), "Go"),
     Key("up", "up,k", "↑ k", "up", "up", (), "Move"),
     Key("down", "down,j", "↓ j", "down", "down", (), "Move"),
     Key("page_up", "pageup,ctrl+b", "PgUp", "page up", "a screenful up", (), "Move"),

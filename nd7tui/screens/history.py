@@ -19,6 +19,7 @@ from nd7core.mask import mask
 from nd7core.text import safe
 from nd7tui import keys, look
 from nd7tui.detail import nothing
+from nd7tui.export import FORMATS, export
 from nd7tui.line import Line, fit, indented, wrap
 from nd7tui.messages import Opened, Picked
 from nd7tui.screens.page import Page
@@ -96,6 +97,7 @@ class History(Page):
         self.entries: list[Entry] = []
         self.targets: list[SeenTarget] = []
         self.by_target = False
+        self.form = "md"  # of the file that `e` writes
         self.number = 0
         self.next: int | None = None
         self.asked: int | None = None
@@ -365,10 +367,8 @@ class History(Page):
     def why_not(self, key: str) -> str:
         if reason := super().why_not(key):
             return reason
-        if key in ("open", "copy") and not len(self):
-            return "nothing is found"
-        if key == "export" and not len(self):
-            return "there is nothing to write"
+        if key in ("open", "copy", "export") and not len(self):
+            return "there is nothing to write" if key == "export" else "nothing is found"
         return ""
 
     def do_filter(self) -> None:
@@ -401,11 +401,15 @@ class History(Page):
         return (self.selected.target or mask(self.selected.command)) if self.selected is not None else ""
 
     def do_export(self) -> None:
-        """`e`: a Markdown file of what is searched for, secrets masked."""
-        from nd7tui.export import export
+        """`e`: a file of what is searched for, secrets masked."""
+        self.dash.say(f"writing {FORMATS[self.form]} …", "dim")
+        self.dash.do(partial(export, self.box.value, self.dash.now(), self.form))
 
-        self.dash.say("writing …", "dim")
-        self.dash.do(partial(export, self.box.value, self.dash.now()))
+    def do_format(self) -> None:
+        """`E`: the next format."""
+        forms = list(FORMATS)
+        self.form = forms[(forms.index(self.form) + 1) % len(forms)]
+        self.dash.say(f"{self.dash.caps['export']} writes {FORMATS[self.form]} now", "dim")
 
     def do_back(self) -> None:
         """Esc: the search first, then the screen."""

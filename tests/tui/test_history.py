@@ -125,9 +125,10 @@ def test_the_file_it_writes_is_readable_by_its_owner_alone_and_never_over_anothe
     (written,) = tmp_path.glob("nd7-denials-*.md")
     assert done.ok and os.stat(written).st_mode & 0o777 == 0o600 and written.read_text() == "# Denials\n"
     assert asked == [("export", "--format", "md", "--", "uv")]
-    assert done.deed.command.startswith("nd7 export --format md uv > ")
+    assert done.deed.command.startswith("nd7 export --format md -- uv > ")
+    assert export("uv", 1_795_000_000_000_000_000, "csv").ok and asked[-1] == ("export", "--format", "csv", "--", "uv")
     again = export("uv", 1_795_000_000_000_000_000)
-    assert not again.ok and "exists" in again.said and len(asked) == 1
+    assert not again.ok and "exists" in again.said and len(asked) == 2
 
 
 def test_a_frame_of_any_shape_is_described() -> None:

@@ -246,3 +246,16 @@ async def test_every_list_and_pane_can_be_reached_by_tab() -> None:
             seen.add(app.focused.id)
         assert seen == {"sessions", "stream", "detail"}
         assert app.screen.query_one("#bottom", Bar).size.height == 1
+
+
+async def test_capital_e_chooses_what_e_writes() -> None:
+    app = Noting()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await show(app, pilot, "history")
+        told = []
+        for _ in range(3):
+            await pilot.press("E")
+            told.append(said(app))
+        assert told == ["e writes JSON now", "e writes CSV now", "e writes Markdown now"]
+        await pilot.press("E", "e")
+        assert said(app) == "writing JSON …" and "json" in repr(app.asked[-1])
