@@ -16,7 +16,6 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from nd7core.errors import Nd7Error
-from nd7core.mask import mask
 from nd7core.paths import Places
 from nd7core.text import SafeText, safe
 from nd7tui import keys, theme
@@ -195,6 +194,8 @@ class Dashboard(Outside, Themed, Mortal):
         """Put text on the clipboard (OSC 52, base64, so nothing in it reaches the terminal raw), and say it as well:
         a terminal or tmux may swallow it, and no program is told whether it did."""
         self.copy_to_clipboard(text.encode("utf-8", "replace").decode()[:10_000])
+        from nd7core.mask import mask  # not before the first paint
+
         self.say(f"copied: {mask(text, 200)}  (nothing arrived? {self.caps['print']} leaves and prints it)", "good")
 
     def leave_with(self, text: str) -> None:

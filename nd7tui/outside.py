@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, cast
 from textual.app import App
 
 from nd7tui.model import Row, SessionRow
-from nd7tui.starting import nd7
 
 if TYPE_CHECKING:
     from nd7tui.app import Dashboard
@@ -24,6 +23,8 @@ class Outside(App[None]):
 
     async def attach(self, session: SessionRow) -> None:
         """Put this terminal on a session's screen; reading goes on meanwhile."""
+        from nd7tui.starting import nd7  # not before the first paint
+
         await self.outside(nd7("attach", str(session.pid)))
 
     async def outside(self, command: list[str]) -> None:

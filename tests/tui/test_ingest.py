@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from textual.message import Message
-from tui_pty import Sleeper, Story
+from tui_pty import ROOT, Sleeper, Story
 from tui_screen import picture, said, told, until
 
 from nd7core import sessions
@@ -72,6 +74,15 @@ async def test_the_curtain_lifts_and_only_then_is_anything_read(here: Places, li
         await until(pilot, lambda: isinstance(app.screen, Main))
         await until(pilot, lambda: rows(app))
         assert app._thread is not None
+
+
+def test_what_the_first_paint_does_not_need_is_not_loaded_before_it() -> None:
+    program = "import sys, nd7tui.app, nd7tui.screens.curtain; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "nd7tui.app" in loaded and "textual.app" in loaded
+    late = {"nd7core.record", "nd7core.sessions", "nd7core.attribution", "nd7core.mask", "nd7tui.ingest", "sqlite3"}
+    assert not loaded & (late | {"nd7tui.starting", "nd7tui.detail", "watchfiles"})
 
 
 async def test_started_with_nothing_then_a_session_comes_and_goes(here: Places, owner: Sleeper) -> None:
