@@ -191,9 +191,9 @@ class Dashboard(Outside, Themed, Mortal):
             self.leaks.append(text)
 
     def copy(self, text: str) -> None:
-        """Put text on the clipboard (OSC 52, base64, so nothing in it reaches the terminal raw), and say it as well:
-        a terminal or tmux may swallow it, and no program is told whether it did."""
-        self.copy_to_clipboard(text.encode("utf-8", "replace").decode()[:10_000])
+        """Put text on the clipboard (OSC 52), and say it: a terminal or tmux may swallow it, and tells nobody."""
+        # Made safe as well: pasted, an escape could end the bracketed paste and the rest be typed as commands.
+        self.copy_to_clipboard(safe(text, 10_000, keep_newlines=True))
         from nd7core.mask import mask  # not before the first paint
 
         self.say(f"copied: {mask(text, 200)}  (nothing arrived? {self.caps['print']} leaves and prints it)", "good")

@@ -72,5 +72,20 @@ def why_not_restart(session: SessionRow | None) -> str:
 
 
 def command_of(pid: int, path: str) -> str:
-    """`nd7 allow` as one would type it."""
-    return shlex.join(["nd7", "allow", "--session", str(pid), path])
+    """`nd7 allow` as one would type it, in printable characters only: it is copied, and pasted into a shell."""
+    return f"nd7 allow --session {pid} {quoted(path)}"
+
+
+def quoted(word: str) -> str:
+    """A word for a shell; where it has characters that do not print, as $'...', which bash and zsh read."""
+    if word.isprintable():
+        return shlex.quote(word)
+    made = []
+    for char in word:
+        if char in "'\\":
+            made.append("\\" + char)
+        elif char.isprintable():
+            made.append(char)
+        else:
+            made += [f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape")]
+    return "$'" + "".join(made) + "'"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import signal
 import subprocess
 import termios
@@ -13,6 +15,7 @@ from tui_pty import Sleeper, Story, dashboard
 
 from nd7core.paths import Places
 
+COPIED = re.compile(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)\x07")
 LEFT = (b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?2004l")
 
 
@@ -57,6 +60,34 @@ def test_a_dashboard_that_is_killed_takes_no_session_with_it(here: Places, owner
     tty.child.wait(10)
     tty.close()
     assert owner.child.poll() is None and os.path.exists(f"{here.sessions}/{owner.pid}/record.json")
+
+
+def test_y_copies_through_the_terminal_and_capital_y_leaves_and_prints(here: Places, owner: Sleeper) -> None:
+    os.makedirs(here.state, 0o700)
+    story = Story(here, "3f0c", "/srv/api", owner.pid, name="api")
+    story.start()
+    story.denied_write("/srv/cache/uv\x1b]52;c;eA==\x07/x")
+    tty = dashboard(here)
+    tty.wait_for("kernel")
+    tty.read(3.0, 0.5)
+    tty.press("y")
+    tty.wait_for(COPIED.search)
+    copied = COPIED.search(tty.bytes)
+    assert copied is not None
+    # Pasted into a shell it names the very path, and holds nothing that a terminal would obey.
+    command = base64.b64decode(copied[1]).decode()
+    assert command.isprintable() and command.startswith(f"nd7 allow --session {owner.pid} ")
+    echoed = subprocess.run(
+        ["bash", "-c", f"printf %s {command.rpartition(' ')[2]}"], capture_output=True, text=True, check=True
+    )
+    assert echoed.stdout == "/srv/cache/uv\x1b]52;c;eA==\x07"
+    at = len(tty.bytes)
+    tty.press("Y")
+    tty.read(20.0, 1.0)
+    assert tty.child.wait(20) == 0
+    tty.close()
+    left, _, printed = bytes(tty.bytes[at:]).rpartition(b"\x1b[?1049l")
+    assert left and command.encode() in printed and b"\x07" not in printed
 
 
 def test_without_a_terminal_it_says_what_works(here: Places) -> None:
