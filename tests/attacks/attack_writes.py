@@ -351,3 +351,34 @@ def file_attributes_by_path(t: Targets) -> Any:
     from nd7exec.linux import syscalls
 
     return syscalls.raw(469, -100, os.fsencode(t.path("notes.txt")), struct.pack("QIIIII4x", 0, 0, 0, 0, 0, 0), 24, 0)
+
+
+@attack("write")
+def subvolume_outside(t: Targets) -> Any:
+    """BTRFS_IOC_SUBVOL_CREATE asks no security module."""
+    home = os.open(t.home, os.O_RDONLY)
+    return fcntl.ioctl(home, 0x5000940E, bytearray(struct.pack("=q4088s", 0, b"subvolume")))
+
+
+@attack("write")
+def subvolume_destroyed_outside(t: Targets) -> Any:
+    home = os.open(t.home, os.O_RDONLY)
+    return fcntl.ioctl(home, 0x5000940F, bytearray(struct.pack("=q4088s", 0, b"outside")))
+
+
+@attack("write")
+def file_outside_made_immutable(t: Targets) -> Any:
+    """FS_IOC_ENABLE_VERITY: nobody can write it again, and it is asked of a descriptor that is open for reading."""
+    enable = struct.pack("=III4xQ", 1, 1, 4096, 0).ljust(128, b"\0")
+    return fcntl.ioctl(os.open(t.path("notes.txt"), os.O_RDONLY), 0x40806685, enable)
+
+
+@attack("write")
+def encryption_key_taken_away(t: Targets) -> Any:
+    """FS_IOC_REMOVE_ENCRYPTION_KEY: an encrypted home is locked by it."""
+    return fcntl.ioctl(os.open(t.home, os.O_RDONLY), 0xC0406618, bytearray(struct.pack("=I60x", 2)))
+
+
+@attack("write")
+def encryption_policy_outside(t: Targets) -> Any:
+    return fcntl.ioctl(os.open(t.path("outside"), os.O_RDONLY), 0x800C6613, struct.pack("=BBBB8s", 0, 1, 4, 0, b"key"))
