@@ -55,7 +55,8 @@ _COMPARED = Gate(
 )
 # What a test compared: the words alone behind a sign of a difference.
 _DIFFED = re.compile(
-    r"(?:E\s{2,})?[-+]\s+[\"']?(?:permission denied|operation not permitted|access denied)[\"']?,?$", re.IGNORECASE
+    r"(?:E\s{2,})?[-+]\s+(?:[\"'`].*[\"'`]|(?:permission denied|operation not permitted|access denied)),?$",
+    re.IGNORECASE,
 )
 _CODE = re.compile(
     r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert |"
@@ -172,11 +173,10 @@ class Content:
 
     def _about_what_is_shown(self, line: str, finding: Finding | None) -> bool:
         """Whether a line is a path that the command was told to show and the error alone, as pagers have it."""
-        if finding is None or len(finding.paths) != 1 or not _PATH_ALONE.match(line):
+        alone = _PATH_ALONE.match(line)
+        if finding is None or alone is None or finding.paths != (alone["path"],):
             return False
         printed = finding.paths[0]
-        if not line.startswith(printed):
-            return False
         full = place(printed, "", self.failure.home)
         return any(
             word[:1] in "/~." and inside(full, place(word, simple.cwd, self.failure.home))
@@ -208,7 +208,9 @@ class Content:
         return False
 
 
-_PATH_ALONE = re.compile(r"[/~.][^:]*: [^:]{5,60}(?: \(os error \d+\))?$")
+_PATH_ALONE = re.compile(
+    r"(?:\[[\w -]{2,30}\]:? )?[\"'`‘]?(?P<path>[/~.][^:]*?)[\"'`’]?: [^:]{5,60}(?: \(os error \d+\))?$"
+)
 _IN_QUOTES = re.compile(
     r"[\"'`“‘](?:[Pp]ermission denied|[Oo]peration not permitted|[Aa]ccess denied|[Rr]ead-only file system)[\"'`”’]"
 )

@@ -14,8 +14,11 @@ from nd7core.attribution import markers, nearby, network, paths
 from nd7core.attribution.finding import Finding, Told, names
 from nd7core.attribution.naming import named_paths
 
+# What BSD's tools ask before they fail stands on the same line, for nobody answers.
+_ASKED = r"(?:(?:override|overwrite|remove|replace) [^?\n]{1,200}\? (?:\([^()]*\) )?)?"
 _PROGRAM = re.compile(
-    r"\s*(?:(?:/[\w.+-]+)*/)?(?P<name>-?[A-Za-z_][\w.+-]{0,40})(?:\s\(\w+\))?(?:\[\d+\])?:(?:(?P<line>\d+):|\s|$)"
+    rf"\s*{_ASKED}"
+    r"(?:(?:/[\w.+-]+)*/)?(?P<name>-?[A-Za-z_][\w.+-]{0,40})(?:\s\(\w+\))?(?:\[\d+\])?:(?:(?P<line>\d+):|\s|$)"
 )
 _SHELL_LINE = re.compile(r"\s*(?P<name>[^\s:]{1,200})(?::[\w.-]+)?: ?(?:eval: )?(?:[^\W\d]{2,12} )?(?P<line>\d+):")
 _WRITE = re.compile(
@@ -173,6 +176,8 @@ def _told_above(lines: Sequence[str], index: int, mark: markers.Mark) -> tuple[s
             return (named[-1],)  # a message that its translation breaks in two
     if line[: mark.start].strip():
         return ()
+    if nested := [text for _, _, text in paths.quoted(above.replace("'", " ")) if paths.looks_like_path(text)]:
+        return (nested[-1],)  # a line of its settings, shown above the error
     name = _NAME_AT_END.search(above)
     return (name["path"],) if name and operation_of(above, program_of(above)) else ()
 

@@ -136,9 +136,23 @@ class Judge:
             return self.path(finding)
         return pathless.of_nothing(self, finding)
 
+    def _as_named(self, printed: str) -> str:
+        """A printed path without the rest of a translated sentence, where the command names what it starts with."""
+        if printed.isascii() and " " not in printed:
+            return printed
+        for simple in self.commands:
+            for word in simple.words:
+                rest = printed[len(word) :] if len(word) > 2 and word[0] in "/~" and printed.startswith(word) else ""
+                if rest and (rest[0] == " " or not rest[0].isascii()) and " " in rest and "/" not in rest:
+                    return word
+        return printed
+
     def path(self, finding: Finding) -> Judged:
+        finding.paths = tuple(map(self._as_named, finding.paths))
         resolved = [(printed, self.resolve(printed, finding.program)) for printed in finding.paths]
         operation = self._operation(finding, resolved)
+        if finding.errno == "EROFS" and operation == "read":
+            operation = "write"  # nothing that only reads is answered so
         if finding.errno == "EXDEV":
             return self._crossing(finding, resolved)
         first_shown = self.shown(*resolved[0])
@@ -184,6 +198,8 @@ class Judge:
             for simple in self.commands:
                 for text in (*simple.words, simple.body):
                     at = text.find(printed) if len(text) < 20_000 else -1
+                    if at > 0 and text[max(0, at - 4) : at].rstrip(" \"'").endswith(">"):
+                        return "write"  # awk's own redirection
                     if at >= 0 and (mode := _MODES.match(text, at + len(printed))):
                         return "read" if set(mode["mode"]) <= set("rbt") else "write"
                     if at >= 0 and path and re.search(r"\.read\w*\(|readFile|file_get_contents", text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Literal
 
 from nd7core.attribution import paths
@@ -34,11 +35,9 @@ def around(lines: Sequence[str], index: int, reach: int = 4) -> tuple[str, ...]:
         found = lonely(line)
         if found:
             return found
-    for distance in range(1, 3):
-        at = index + distance
-        if at >= len(lines):
-            break
-        found = lonely(lines[at])
+    below = (line for line in lines[index + 1 : index + 15] if not _FRAME.search(line))
+    for line in islice(below, 2):
+        found = lonely(line)
         if found:
             return found
     return ()

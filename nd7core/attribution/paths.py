@@ -123,7 +123,7 @@ def quoted(line: str) -> list[tuple[int, int, str]]:
     found: list[tuple[int, int, str]] = []
     for match in _QUOTED.finditer(line):
         kind = match.lastgroup or ""
-        text = match[kind]
+        text = match[kind].strip("\u00a0\u202f ") if kind.startswith("guillemet") else match[kind]
         if kind == "shell":
             text = unquote_shell(text)
         elif kind == "double" and "\\" in text:
@@ -134,7 +134,8 @@ def quoted(line: str) -> list[tuple[int, int, str]]:
     return found
 
 
-_PATHLIKE = re.compile(r"(?:~|\.{1,2})?/|~$|\$[A-Za-z_]\w*/")
+# Java writes an address without a name as `/127.0.0.1:80`.
+_PATHLIKE = re.compile(r"(?:~|\.{1,2})?/(?!\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?$)|~$|\$[A-Za-z_]\w*/")
 
 
 def looks_like_path(text: str) -> bool:

@@ -18,7 +18,7 @@ from nd7core.attribution.guess import destination, guessed, inline_code
 from nd7core.attribution.judge import Judge
 
 _SENTENCE = re.compile(
-    r"\b(?:is not|isn.t|not|un) ?(?:a )?writ(?:e)?able\b|\bno writable\b|\bmust be writ(?:e)?able\b|"
+    r"\b(?:is not|isn.t|not|un) ?(?:a )?writ(?:e)?able\b|\bno writ(?:e)?able\b|\bmust be writ(?:e)?able\b|"
     r"\bno write (?:access|permission)|\b(?:don.t|do not|does not|doesn.t) have write permission|"
     r"\binsufficient permission for|\bgrant write permission|\bhave permission to (?:save|write|create|open|remove)|"
     r"\b(?:writ|creat|sav|copy|open|mkdir|renam)\w* (?:failed|was not successful)|creation was not successful|"
