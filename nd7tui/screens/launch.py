@@ -156,10 +156,14 @@ class Launch(Page):
         yield Bar(self.bottom_line, id="bottom")
 
     def _field(self, name: str) -> Field | Prompt:
+        field: Field | Prompt
         if name == "prompt":
-            return Prompt(id=name, compact=True, highlight_cursor_line=False)
-        folders = Folders(self.dash.places.home) if name == "project" else None
-        return Field(self._default(name), id=name, select_on_focus=False, suggester=folders)
+            field = Prompt(id=name, compact=True, highlight_cursor_line=False)
+        else:
+            folders = Folders(self.dash.places.home) if name == "project" else None
+            field = Field(self._default(name), id=name, select_on_focus=False, suggester=folders)
+        field.cursor_blink = False  # as everywhere in the dashboard: it would paint twice a second for nothing
+        return field
 
     def _default(self, name: str) -> str:
         if name == "agent":
