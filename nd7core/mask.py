@@ -147,7 +147,7 @@ def secrets(text: str, *, cut_before: bool = False) -> list[Span]:
     for begins, shape in shapes.TOKENS:
         if begins not in text:  # nearly always, and a generator costs ten times as much
             continue
-        spans += [match.span() for match in _found(text, text, (begins,), shape)]
+        spans += [match.span() for match in _found(text, text, (begins,), shape) if match.lastgroup != "not"]
     for begins, shape in shapes.PLACED:
         if begins not in lowered:
             continue

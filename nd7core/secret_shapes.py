@@ -66,7 +66,11 @@ TOKENS: tuple[tuple[str, str], ...] = (
     ("PMAK-", r"\bPMAK-[A-Fa-f0-9]{16,}-[A-Fa-f0-9]{10,}"),
     ("NRAK-", r"\bNRAK-[A-Z0-9]{16,}"),
     # Formats without an issuer
-    ("eyJ", r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]{0,4096}){0,3}"),
+    # What goes on without a dot is no token (`not`), nor is what begins within it, which would be read to its end again.
+    (
+        "eyJ",
+        r"\beyJ(?:[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]{0,4096}){0,3}|(?P<not>[A-Za-z0-9_-]{256,}))",
+    ),
     ("AGE-SECRET-KEY-", r"\bAGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{6,}"),
     ("LS0tLS1CRUdJTi", r"\bLS0tLS1CRUdJTi(?!BDRVJU|BQVUJM)[A-Za-z0-9+/=]{8,}"),  # PEM in base64, no certificate
     ("$", r"(?<![A-Za-z0-9])\$(?:1|2[abxy]|5|6|7|y|gy|sha1|argon2(?:id|i|d)|scrypt)\$[./A-Za-z0-9$=,+-]{20,}"),

@@ -102,6 +102,7 @@ class Scribe:
             agent_config=session.agent_config,
             output_roots=session.output_roots,
             link_roots=(session.record.project, session.record.tmp),
+            hidden=session.record.hidden,
             hook_command=session.hook_command,
             agent=bool(session.record.agent),
         )

@@ -59,6 +59,7 @@ class Recorder:
             are read; None follows none.
         output_roots: directories (canonical) below which a background command's output may be read.
         link_roots: directories (canonical) below which the links that a failed call went through are noted.
+        hidden: directories (canonical) that the session may not look into.
         hook_command: the hook's command line as the agent was given it; failures of other hooks are not ours.
         agent: whether an agent with hooks is expected; else notes go to the recorder's own log at once.
 
@@ -83,13 +84,14 @@ class Recorder:
         agent_config: str | None = None,
         output_roots: Sequence[str] = (),
         link_roots: Sequence[str] = (),
+        hidden: Sequence[str] = (),
         hook_command: str = "",
         agent: bool = True,
     ) -> None:
         self.gaps = 0
         self.chosen = chosen
         self._pid, self._revision, self._about = nd7_session, revision, about or {}
-        self._choosing, self._link_roots = choosing, tuple(link_roots)
+        self._choosing, self._link_roots, self._hidden = choosing, tuple(link_roots), tuple(hidden)
         self._hook_command = hook_command
         self._started = time.time_ns()
         self._began = started or self._started
@@ -264,7 +266,7 @@ class Recorder:
     def _append(self, place: Place, kind: str, body: dict[str, Any], source: str, ts: int) -> Frame:
         of = {"agent_session": place.claimed} if place.claimed else {}
         ours = of | {"nd7_session": self._pid, "policy_revision": self._revision()}
-        if kind == "tool_result" and (links := followed(body, self._link_roots)):
+        if kind == "tool_result" and (links := followed(body, self._link_roots, self._hidden)):
             # Before the result, whose reader is to know them.
             told = {"tool_use_id": text_of(body.get("tool_use_id")), "links": links}
             place.log.append("links", told | ours, source="nd7:recorder", ts=ts)
