@@ -115,12 +115,12 @@ PALETTES = {palette.name: palette for palette in BUILT_IN}
 
 
 # What Textual draws by itself, brought into line: it has blacks and greens of its own in its palette, and a cursor of
-# black on white, which a terminal with a white ground does not show.
+# black on white, which a terminal with a white ground does not show, and an emoji that few fonts have.
 CSS = """
 Screen { background: $background; color: $foreground; }
 Bar#bottom { background: $panel; }
 Input:ansi > .input--cursor { background: ansi_default; color: ansi_default; text-style: reverse; }
-SearchIcon { color: $foreground; }
+SearchIcon { display: none; }
 CommandPalette #--input { border: hkey $primary; }
 CommandList { border-bottom: hkey $primary; }
 CommandList:ansi > .option-list--option-highlighted {
