@@ -23,7 +23,7 @@ STRONG = re.compile(
     r"environment|seatbelt|landlock|nd7|confinement|restrictions?|OS|operating system|"
     r"macOS)\b.{0,60}?\b(?:block\w*|den(?:y|ies|ied)|refus\w+|prevent\w*|forb(?:id|ids|ade|idden)|prohibit\w*|"
     r"disallow\w*|reject\w*|doesn.t (?:allow|permit|let)|does not (?:allow|permit|let)|won.t (?:allow|let|permit)|"
-    r"would not (?:allow|let)|stopped|restrict\w*|(?:not|\w+n.t) (?:allowed|permitted)|only (?:lets?|allows?|"
+    r"would not (?:allow|let)|stop(?:s|ped)|restrict\w*|(?:not|\w+n.t) (?:allowed|permitted)|only (?:lets?|allows?|"
     r"permits?)|sa(?:id|ys) no|ke(?:ep|eps|pt) .{1,60} from|only grants?)\b|\b(?:block\w*|den(?:ied|ial)|refus\w+|"
     r"prevent\w*|stopped|restrict\w*|not (?:allowed|permitted)|outside|reject\w*|(?:not|isn.t|aren.t|"
     r"wasn.t) allowed)\b.{0,40}?\b(?:sandbox\w*|polic(?:y|ies)|the kernel|this session|seatbelt|landlock|nd7|"
@@ -45,6 +45,17 @@ STRONG = re.compile(
 )
 # Another language's words for the same; matched as parts of words, since endings vary.
 FOREIGN = re.compile(
+    r"kein(?:e|en|erlei)? \w*(?:zugriff|zugang|recht|berechtigung|erlaubnis)|abgewiesen|blockier|lässt .{1,60}nicht zu|"
+    r"verbiet|n.(?:ai|a|avons) (?:pas|aucun\w*) (?:\w+ ){0,2}(?:accès|droit|permission|autorisation)|bloqu[ea]|"
+    r"(?:no|não) (?:tengo|hay|tenho|temos|tenemos|há) (?:\w+ ){0,2}(?:acceso|acesso|permis|derecho|direito)|"
+    r"non (?:ho|abbiamo) (?:\w+ ){0,2}(?:access|permess|diritt|autorizz)|impedi[sr]c?|\bblocca|\bnega l|"
+    r"geen (?:\w+ )?\w*(?:toegang|recht|toestemming)|blokke|weiger|nie mam (?:\w+ )?(?:uprawn|dost|praw)|blokuj|"
+    r"нет (?:\w+ )?(?:доступ|прав|разреш)|нема(?:є|ю)? (?:\w+ )?(?:доступ|прав|дозвол)|не маю (?:доступ|прав|дозвол)|"
+    r"блокиру|блоку[єю]|izni(?:m|miz)? yok|yetki\w* yok|erişim\w* yok|nemám (?:\w+ )?(?:opráv|příst|práv|přístup)|"
+    r"nemam |chýba|chybí|không có quyền|tidak (?:punya|memiliki|ada) (?:izin|akses|hak)|ليس لدي|ممنوع|لا أملك|"
+    r"har (?:inte|ikke) (?:\w+ )?(?:behörig|rätt|tillgång|åtkomst|adgang|tilgang|rettig|tilladelse|tillatelse)|"
+    r"ei ole (?:\w+ )?oikeu|nincs (?:\w+ )?(?:jog|engedély|hozzáfér)|nu am (?:\w+ )?(?:drept|permis|acces)|"
+    r"δεν έχω|אין לי|ไม่มีสิทธิ์|"
     r"verweiger|unterb[ui]nd|verwehrt|versperrt|gehindert|prohib|impid|proib|pas les? droits?|pas la permission|"
     r"pas d.accès|geblockt|nicht erlaubt|nicht zulässig|unzulässig|nicht gestattet|blockiert|keine (?:schreib|"
     r"lese)?(?:berechtigung|rechte)|schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|"
@@ -69,7 +80,8 @@ FOREIGN_UNABLE = re.compile(
     r"não me deixa|nie pozwala|не (?:даёт|дает)|不让|不讓|n.ai pas pu|(?:est|était) impossible d|ne (?:peux|"
     r"pouvais) pas|\bkonnten? \b.{0,80}\bnicht\b|\bkann\b.{0,80}\bnicht\b|no (?:he|hemos) podido|no pud[eio]|"
     r"no puedo|não (?:consegui|pude|posso)|non (?:ho potuto|posso|riesco)|\bkon\b.{0,80}\bniet\b|nie (?:mogę|"
-    r"mogłem|udało)|не удалось|не могу|не смог|无法|無法|できません|できな|られません|[めれえせけ]ず|수 없|못했|"
+    r"mogłem|udało)|не удалось|не получ|не могу|не смог|无法|無法|できません|できな|られません|[めれえせけ]ず|수 없|"
+    r"못했|"
     r"막아|막혀|\bdarf\b.{0,120}\bnicht\b|\bmag\b.{0,80}\bniet\b|\b(?:kan|kunde|får|må|kunne) (?:jag |"
     r"jeg )?(?:inte|ikke)\b|nemoh|nemůž|nesmím|nelze|nepodař|не можу|не зміг|не вдал|\ben (?:voi|pysty)|nem (?:tud|"
     r"siker|lehet)|\bnu (?:pot|am putut)\b|δεν (?:μπορ|μπόρ)|لا يمكن|لم أتمكن|تعذر|לא (?:ניתן|הצלחתי)|không thể|"
@@ -123,6 +135,7 @@ NEGATED = re.compile(
     re.IGNORECASE,
 )
 PERSON = re.compile(
+    r"\byou (?:have |had |'ve )?(?:said|told me|asked(?: me)?|want(?:ed)?)\b.{0,40}\bnot (?:to\b|be )|"
     r"\byou (?:have |had |'ve )?(?:denied|refused|rejected|declined|blocked|disallowed|cancel\w+|interrupted|"
     r"said no|did(?:n.t| not) (?:approve|allow|want|grant|permit|confirm))\b|\b(?:denied|refused|rejected|declined|"
     r"cancelled|interrupted|blocked) by (?:you|the user)\b|\bthe user (?:denied|refused|rejected|declined)|"
@@ -184,7 +197,7 @@ FOREIGN_HERE = re.compile(
 FIRST_PERSON = re.compile(
     r"\b(?:I|we)\b.{0,30}?\b(?:couldn.t|could not|can.t|cannot|was(?:n.t| not) able|am not able|was unable|"
     r"am unable|don.t have|do not have|have no|tried|attempted|got|hit|ran into|stopped|failed|skipped|left|used|"
-    r"set|put|kept|went)\b|\bmy (?:attempt|write|read|command|call|edit)|\b(?:for|to|lets?|gives?|gave) me\b",
+    r"set|put|kept|went)\b|\bmy (?:\w+ )?(?:attempt|write|read|command|call|edit)|\b(?:for|to|lets?|gives?|gave) me\b",
     re.IGNORECASE,
 )
 QUESTION = re.compile(r"\?\s*[\"')*_]*$")
@@ -203,7 +216,8 @@ NET = re.compile(
 )
 SOCKET = re.compile(
     r"\b(?P<name>(?:docker|podman|ssh[- ]agent|gpg[- ]agent|unix|x11|wayland|dbus|"
-    r"containerd)(?: daemon)? socket)\b|\.sock(?:et)?\b|/S\.[\w.-]+|\b(?:ssh|gpg)-agent['’]s socket\b|"
+    r"containerd)(?: daemon)? socket)\b|\b(?:connect\w*|talk\w*) to (?:the )?(?:\w+ )?bus\b|"
+    r"\.sock(?:et)?\b|/S\.[\w.-]+|\b(?:ssh|gpg)-agent['’]s socket\b|"
     r"\bsockets? [`'\"(]*(?=[/~])",
     re.IGNORECASE,
 )
@@ -259,7 +273,8 @@ WORK_DONE = re.compile(
 # A text that the person gave, and a thing that was made: what they tell of is not what happened here.
 GIVEN = re.compile(
     r"\byou (?:have |just |'ve )?(?:pasted|posted|shared|sent|linked|quoted|showed|mentioned|reported|described|"
-    r"attached)\b|\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|middleware|implementation|plugin|"
+    r"attached)\b|\bin your (?:\w+ )?(?:logs?|trace|output|paste|journal|report|screenshot)\b|"
+    r"\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|middleware|implementation|plugin|"
     r"service|app|library|daemon)\b|\b(?:by design|on purpose|as (?:intended|requested|designed|expected|required)|"
     r"as you (?:asked|requested|wanted|wished|said)|per your|deliberately|intentionally)\b|"
     r"(?<!n.t )(?<!not )\b(?:look(?:ed)? at|explain\w*|describ\w+|understand|know|shows?|decid\w+|determin\w+|"
@@ -298,7 +313,8 @@ PAST = re.compile(
 FOREIGN_THEIRS = re.compile(
     r"\b(?:usuari[oa]s?|utilisateurs?|utilizadores|benutzer|nutzer|gäste|invités|visit\w+eurs|invitad[oa]s|utenti|"
     r"gebruikers|użytkowni\w+|пользовател\w+|användare)\b|用户|用戶|访客|ユーザー|管理者|di produzione|"
-    r"de producción|de production|produktions|生产环境|本番|사용자|관리자",
+    r"de producción|de production|produktions|生产环境|本番|사용자|관리자|"
+    r"pare-feu|cortafuegos|firewall|брандмауэр|防火墙|防火牆|ファイアウォール|방화벽|hébergeur",
     re.IGNORECASE,
 )
 FOREIGN_WORK = re.compile(
@@ -332,7 +348,8 @@ TURN = re.compile(
 )
 THEIRS = re.compile(
     r"\b(?:users?|guests?|visitors?|customers?|clients?|roles?|admins?|callers?|members?|anonymous|"
-    r"requests? from)\b.{0,50}?\b(?:denied|blocked|refused|rejected|forbidden)\b",
+    r"requests? from|requests? to(?=\s+(?:is|are|was|were)))\b.{0,50}?\b(?:denied|blocked|refused|rejected|"
+    r"forbidden)\b",
     re.IGNORECASE,
 )
 PUSH = re.compile(

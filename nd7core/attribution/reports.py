@@ -21,6 +21,10 @@ _URL = re.compile(r"\b\w+://[^\s`'\"]+")
 _ERROR_BEHIND = re.compile(r"\s+\([^()]*(?:denied|permitted|read-only|E[A-Z]{3,})[^()]*\)$", re.IGNORECASE)
 
 
+# What Japanese, Korean and Chinese write right behind a name, without a blank.
+_PARTICLE = re.compile(r"(?<=[A-Za-z0-9_~-])[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]+$")
+
+
 def places(sentence: str) -> list[str]:
     """Paths that a sentence names, as said."""
     found: list[str] = []
@@ -35,7 +39,7 @@ def places(sentence: str) -> list[str]:
         before = plain[max(0, match.start() - 8) : match.start()]
         if "://" in before or before.endswith(":/"):
             continue
-        text = paths.tidy(match[1]).rstrip("*_")
+        text = _PARTICLE.sub("", paths.tidy(match[1]).rstrip("*_"))
         if len(text) > 1 or text == "~":
             found.append(text)
     if not found:
@@ -194,13 +198,21 @@ def reports(sentence: str, before: str, outside: Outside) -> bool:
     if not named and not person:
         if _REJECTED.search(strong[0]) and _OTHERWISE.search(sentence, strong.end()):
             return False
-        if phrases.BARE.search(strong[0]) or not (_ABOUT_HERE.search(sentence) or _follows(sentence, before)):
+        goes_on = _GOES_ON.search(sentence) and places(before)
+        if (phrases.BARE.search(strong[0]) and not goes_on) or not (
+            _ABOUT_HERE.search(sentence) or _follows(sentence, before)
+        ):
             return False
     plain = _CODE.sub(" ", _PATHS.sub(" ", clause))
     program = phrases.PROGRAM.search(plain) and (phrases.PROGRAM_ACTS.search(plain) or not named)
     return not program or person or bool(_ABOUT_HERE.search(sentence))
 
 
+_GOES_ON = re.compile(
+    r"^\W*(?:it|that|this|the (?:\w+ )?(?:write|read|operation|command|call|attempt|connection|step))\b"
+    r".{0,40}\b(?:fail|bounc|end|stop|return|g[eo]t|c[ao]me|die)",
+    re.IGNORECASE,
+)
 _FOLLOWS = re.compile(
     r"^\W*(?:it|that|this|both|all|the (?:\w+ )?(?:write|read|operation|command|call|attempt|connection|request|"
     r"access|build|install\w*|copy|step))\b|\bsame\b",

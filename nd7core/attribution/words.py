@@ -152,7 +152,10 @@ def _about_port(sentence: str, before: str) -> bool:
 _SERVICE = re.compile(
     r"\b(?:keychain|clipboard|pasteboard|window server|D-?Bus|notification (?:center|daemon))\b", re.I
 )
-_PRIVILEGED = re.compile(r"\b(?:u?mount(?:ing)?|chroot|unshare|sysctl|insmod|modprobe|set-?uid|sudo|su)\b")
+_PRIVILEGED = re.compile(
+    r"\b(?:u?mount(?:ing)?|chroot|unshare|sysctl|insmod|modprobe|set-?uid|sudo|su|ptrace|namespaces?|bwrap|"
+    r"nested sandbox(?:es)?|io_uring)\b"
+)
 _RUNS = re.compile(
     r"/s?bin/|\b(?:execut\w*|run(?:ning)?|launch\w*|start(?:ing)?|spawn\w*|invok\w*) (?:the \w+ )?[`'\"]?[~/.]|"
     r"[^\x00-\x7f]",
