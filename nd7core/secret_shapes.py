@@ -66,7 +66,7 @@ TOKENS: tuple[tuple[str, str], ...] = (
     ("PMAK-", r"\bPMAK-[A-Fa-f0-9]{16,}-[A-Fa-f0-9]{10,}"),
     ("NRAK-", r"\bNRAK-[A-Z0-9]{16,}"),
     # Formats without an issuer
-    # What goes on without a dot is no token (`not`), nor is what begins within it, which would be read to its end again.
+    # What goes on without a dot is no token (`not`), nor is what begins within it, or each were read to its end.
     (
         "eyJ",
         r"\beyJ(?:[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]{0,4096}){0,3}|(?P<not>[A-Za-z0-9_-]{256,}))",

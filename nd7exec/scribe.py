@@ -100,6 +100,7 @@ class Scribe:
             revision=self.revision,
             host=platform.node(),
             agent_config=session.agent_config,
+            own_folders=session.record.writable,
             output_roots=session.output_roots,
             link_roots=(session.record.project, session.record.tmp),
             hidden=session.record.hidden,

@@ -2,7 +2,8 @@
 
 A hook's payload is the session's own word, and a process of the session can send one that names any conversation.  So
 a conversation from before the session is gone on with in its own log only where the person named it on the command
-line; what comes of another is recorded in the session's own log, and its log stays as it was left.
+line; what comes of another is recorded in the session's own log, and its log stays as it was left.  So it is with one
+that another project's transcripts tell of, whether there is a log of it or not yet.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from itertools import islice
 from typing import NamedTuple
 
 from nd7core.audit.log import EVENTS, AuditError, Log, check_session_id, log_directory, make_directory
 
+_MOST_FOLDERS = 20_000
 _OWN_ID = re.compile(r"nd7-\d+-\d+")
 
 
@@ -31,6 +34,24 @@ def own_id(nd7_session: int, started: int) -> str:
         'nd7-77-1700000000'
     """
     return f"nd7-{nd7_session}-{started // 1_000_000_000}"
+
+
+def of_another_project(projects: str, own: Collection[str], session_id: str) -> bool:
+    """Whether a transcript of that conversation lies in a folder that the session does not write.
+
+    Args:
+        projects: the agent's folder with one folder of transcripts a project, or "".
+        own: what the session writes, canonical.
+    """
+    try:
+        with os.scandir(projects) as entries:
+            for entry in islice(entries, _MOST_FOLDERS):
+                found = os.path.join(entry.path, f"{session_id}.jsonl")
+                if os.path.lexists(found) and os.path.realpath(entry.path) not in own:
+                    return True
+    except OSError:
+        return False
+    return False
 
 
 class Place(NamedTuple):
@@ -54,15 +75,23 @@ class Logs:
         own: the id of the session's own log.
         asked: conversations that the person named, or that this session has begun already.
         older: conversations that were there before the session.
+        elsewhere: whether a conversation is one of another project.
         host: the machine's name in the frames.
     """
 
     def __init__(
-        self, state_dir: str, own: str, *, asked: Collection[str], older: Collection[str], host: str | None
+        self,
+        state_dir: str,
+        own: str,
+        *,
+        asked: Collection[str],
+        older: Collection[str],
+        elsewhere: Callable[[str], bool],
+        host: str | None,
     ) -> None:
         self.own = own
         self._state, self._host = state_dir, host
-        self._asked, self._older = frozenset(asked), frozenset(older)
+        self._asked, self._older, self._elsewhere = frozenset(asked), frozenset(older), elsewhere
         self._held: list[int] = []
         self._opened: dict[str, Log] = {}
 
@@ -76,7 +105,8 @@ class Logs:
             raise AuditError(f"session id {session_id} is one of nd7's own")
         if session_id in self._asked or session_id in self._opened:
             return False
-        if session_id in self._older:
+        # Agents take an id in capitals for the same.
+        if any(name in self._older or self._elsewhere(name) for name in {session_id, session_id.lower()}):
             return True
         try:
             # What is no file there is no log either: opening it says what is wrong.

@@ -8,9 +8,11 @@ silence is never mistaken for peace.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from blake3 import blake3
@@ -19,7 +21,7 @@ from nd7core.audit.follow import Transcripts
 from nd7core.audit.frame import Frame
 from nd7core.audit.links import followed
 from nd7core.audit.log import AuditError
-from nd7core.audit.logs import Logs, Place, own_id
+from nd7core.audit.logs import Logs, Place, of_another_project, own_id
 from nd7core.calls import text_of
 from nd7core.errors import Nd7Error
 from nd7core.hooks import SOURCE, HookError, HookFrame, frame_of
@@ -55,6 +57,8 @@ class Recorder:
         about: what the first frame of the session's own log tells of it.
         revision: gives the policy's revision in force.
         host: the machine's name in the frames.
+        own_folders: directories (canonical) that the session writes; a conversation with a transcript below
+            `agent_config` that lies in none of them is another project's, and not taken for a new one.
         agent_config: the agent's configuration directory (canonical), below whose `projects/` transcripts
             are read; None follows none.
         output_roots: directories (canonical) below which a background command's output may be read.
@@ -82,6 +86,7 @@ class Recorder:
         about: dict[str, Any] | None = None,
         host: str | None = None,
         agent_config: str | None = None,
+        own_folders: Collection[str] | None = None,
         output_roots: Sequence[str] = (),
         link_roots: Sequence[str] = (),
         hidden: Sequence[str] = (),
@@ -95,7 +100,15 @@ class Recorder:
         self._hook_command = hook_command
         self._started = time.time_ns()
         self._began = started or self._started
-        self._logs = Logs(state_dir, own_id(nd7_session, self._began), asked=allowed_ids, older=older, host=host)
+        projects = os.path.join(agent_config, "projects") if agent_config and own_folders is not None else ""
+        self._logs = Logs(
+            state_dir,
+            own_id(nd7_session, self._began),
+            asked=allowed_ids,
+            older=older,
+            elsewhere=partial(of_another_project, projects, frozenset(own_folders or ())),
+            host=host,
+        )
         self._places: dict[str, Place] = {}
         self._current = ""
         self._calls: dict[str, int] = {}

@@ -157,6 +157,21 @@ def test_a_conversation_from_before_nd7_is_not_taken_for_a_new_one(runs: Runs) -
     assert runs.ended("e") == [] and runs.ended("d") == ["/home/dev/mine"]
 
 
+@pytest.mark.parametrize("name", [IDS["e"], IDS["e"].upper()])
+@pytest.mark.parametrize("folder", ["-home-dev-other", "-home-dev-project"])
+def test_nor_is_one_of_another_project_or_in_capitals(runs: Runs, folder: str, name: str) -> None:
+    """Taken, it would keep what the forger said for the one who resumes it, and lose the grants that it ends with."""
+    world = runs.world
+    world.write(f"/home/dev/.claude/projects/{folder}/{IDS['e']}.jsonl", "")
+    world.write("/home/dev/project/does", FORGE % (name, "forge $id"))
+    forger = runs.start("project", "d")
+    runs.allow(forger, "/home/dev/mine")
+    runs.end("project", forger)
+    logs = set(world.listdir(f"{STATE}/sessions"))
+    assert not {IDS["e"], name} & logs and any(log.startswith(f"nd7-{forger}-") for log in logs)
+    assert runs.ended("d") == ["/home/dev/mine"] and name not in world.read(GRANTS)
+
+
 def test_a_past_session_of_any_program_has_its_name_and_project(world: World) -> None:
     world.mkdir("/home/dev/odd\udcff")
     for place, name in (("/home/dev/project", "nightly"), ("/home/dev/odd\udcff", "")):
