@@ -15,7 +15,7 @@ import re
 import shlex
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nd7core import credentials, sessions
@@ -24,6 +24,7 @@ from nd7core.paths import Places, within
 from nd7core.record import WORKTREES, Record
 from nd7core.text import safe
 from nd7exec import errand, lifecycle, ourselves, place
+from nd7exec.linux import syscalls
 
 SECONDS = 600.0
 MOST_READ = 16 << 20
@@ -170,15 +171,32 @@ def undo(tree: Worktree, places: Places, environ: Mapping[str, str]) -> None:
 
 
 def _clean(tree: Worktree, git: str, environ: Mapping[str, str], record: Record, made: Sequence[str]) -> None:
+    """Take away what was made.  By descriptors: a session that works in the folder above may turn names into links."""
+    holder = os.path.dirname(tree.path)
     if tree.path in made and os.path.isdir(tree.path):
         _run(git, ["worktree", "remove", "-f", "-f", tree.path], environ, record)  # twice: one half made is locked
-        shutil.rmtree(tree.path, ignore_errors=True)  # follows no link; git leaves what it did not make
-        if tree.new_branch and _has_branch(tree.repository, tree.name):
-            os.makedirs(tree.path)  # the floor names it, and git is to run under no other
-            _run(git, ["branch", "--quiet", "-D", tree.name], environ, record)
+        with _opened(holder) as above:
+            shutil.rmtree(tree.name, ignore_errors=True, dir_fd=above)  # git leaves what it did not make
+            if tree.new_branch and _has_branch(tree.repository, tree.name):
+                os.mkdir(tree.name, dir_fd=above)  # the floor names it, and git is to run under no other
+                _run(git, ["branch", "--quiet", "-D", tree.name], environ, record)
     for path in made[::-1]:
-        with contextlib.suppress(OSError):
-            os.rmdir(path)  # the folder of all worktrees, where this was the only one
+        with contextlib.suppress(OSError), _opened(os.path.dirname(path)) as above:
+            os.rmdir(os.path.basename(path), dir_fd=above)  # the folder of all worktrees, where this was the only one
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[int]:
+    """A directory, opened without following any link on the way.  Raises OSError: ELOOP where there is one."""
+    root = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        found = syscalls.open_below(root, path, flags=os.O_RDONLY | os.O_DIRECTORY)
+    finally:
+        os.close(root)
+    try:
+        yield found
+    finally:
+        os.close(found)
 
 
 def _run(git: str, words: Sequence[str], environ: Mapping[str, str], record: Record) -> tuple[int, str]:
