@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from nd7core.policy.rules import LinuxRules
@@ -147,6 +147,26 @@ def aliases(path: str, mounts: Iterable[Mount]) -> set[str]:
     return found - {path}
 
 
+def with_aliases(rules: LinuxRules) -> LinuxRules:
+    """The rules with every other path that this process sees to what is hidden, or protected in a writable place.
+
+    A home that is mounted twice, as in many containers, shows a hidden directory twice; a bind mount of the state
+    directory in the project would be writable.  Raises OSError.
+    """
+    table = current()
+
+    def others(path: str) -> list[str]:
+        return sorted(found for found in aliases(path, table) if not inside(found, path))
+
+    hidden = [other for path in rules.hidden for other in others(path)]
+    protected = [other for path in rules.protected for other in others(path) if inside_any(other, rules.writable)]
+    return replace(
+        rules,
+        hidden=tuple(dict.fromkeys((*rules.hidden, *hidden))),
+        protected=tuple(dict.fromkeys((*rules.protected, *filter(os.path.lexists, protected)))),
+    )
+
+
 def _join(root: str, rest: str) -> str:
     return (root.rstrip("/") + "/" + rest.strip("/")).rstrip("/") or "/"
 
@@ -163,6 +183,7 @@ def reconcile(rules: LinuxRules) -> list[str]:
         OSError: a mount failed.
     """
     notes: list[str] = []
+    rules = with_aliases(rules)
     root_fd = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _mask(root_fd, rules.hidden)

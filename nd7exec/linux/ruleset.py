@@ -10,7 +10,7 @@ change (`stale`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from nd7core.policy.rules import LinuxRules
@@ -18,6 +18,7 @@ from nd7exec.linux import landlock, mounts, namespaces, syscalls
 from nd7exec.linux.errors import ConfinementError
 
 Signature = tuple[tuple[int, int, int], ...]
+File = tuple[int, int]  # device and inode
 
 # Landlock keeps a ruleset's rules in a tree without a limit of its own; this one keeps a grant of a
 # directory with a million entries from taking a minute for each command.
@@ -54,7 +55,9 @@ class Ruleset:
             ConfinementError: a rule cannot be enforced on this system as it stands.
             OSError: the kernel refused.
         """
-        self._rules, self._namespaced, self._terminal = rules, namespaced, terminal
+        # With mounts of its own the session has masks on all of them.
+        self._rules = rules if namespaced else mounts.with_aliases(rules)
+        self._namespaced, self._terminal = namespaced, terminal
         self._listed: set[str] = set()
         self.skipped: list[str] = []
         own_root = root_fd is None
@@ -119,24 +122,42 @@ class Ruleset:
         return True
 
     def _around(self, root: str, refused: Iterable[str], access: int) -> None:
-        """Allow `access` below a root but for the refused subtrees, by a rule on every sibling on the way to them."""
-        below = [path for path in refused if mounts.inside(path, root)]
-        if root in below:
-            return
-        if not below:
-            self._allow(root, access)
-            return
-        for child in self._children(root):
-            self._around(child, below, access)
+        """Allow `access` below a root but for the refused subtrees, by a rule on every sibling on the way to them.
 
-    def _children(self, directory: str) -> Iterator[str]:
+        A rule holds for a directory by whatever path it is reached, so directories are told by what they are: one that
+        holds something refused gets no rule where it is mounted a second time, either.
+        """
+        closed = set(refused)
+        way = {parent for path in closed for parent in (*mounts.between("/", path), "/")}
+        self._beside(root, closed, {_file(path) for path in closed} - {None}, {_file(path) for path in way}, access)
+
+    def _beside(
+        self,
+        path: str,
+        closed: set[str],
+        refused: set[File | None],
+        way: set[File | None],
+        access: int,
+        file: bool = False,
+    ) -> None:
+        found = None if file else _file(path)
+        if path in closed or (found and found in refused):
+            return
+        if found not in way or found is None:
+            self._allow(path, access)
+            return
+        for child, is_file in self._children(path):
+            self._beside(child, closed, refused, way, access, is_file)
+
+    def _children(self, directory: str) -> list[tuple[str, bool]]:
+        """What is in a directory, and whether that is none itself; links are left out."""
         self._listed.add(directory)
         try:
             with os.scandir(directory) as entries:
                 # A symlink is followed by the kernel to a path that has a rule of its own, or none.
-                yield from [entry.path for entry in entries if not entry.is_symlink()]
+                return [(e.path, not e.is_dir(follow_symlinks=False)) for e in entries if not e.is_symlink()]
         except OSError:
-            return
+            return []
 
     def _read_around(self) -> None:
         # /dev is never read as a whole: root owns the disk, and other terminals are in /dev/pts.
@@ -181,6 +202,14 @@ class Ruleset:
             self._allow("/dev/pts", landlock.DEVICE | landlock.READ_DIR)
         elif self._terminal:
             self._allow(self._terminal, landlock.DEVICE)
+
+
+def _file(path: str) -> File | None:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino)
 
 
 def _identity(path: str, *, age: bool = False) -> tuple[int, int, int]:
