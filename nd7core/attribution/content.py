@@ -46,12 +46,13 @@ _COMPARED = Gate(
     re.compile(
         r"^\s*E\s+assert\b|^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|"
         r"wanted|have)\b[^:\n]{0,60}:|^\s*(?:left|right): |\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|"
-        r"\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises|"
+        r"\braise_error\b|nothing was raised|\b(?:raises?|rescues?|catches) (?:[\w.:]*Errno::\w+|\w+Error)\b|"
+        r"\bwantErr\b|\bwant err\w*\b|\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises|"
         r"\bgot\b.{1,300}[,;] ?want(?:ed)?\b(?! (?:nil|no error|<nil>))|\bwant(?:ed)? (?!nil|no error|"
         r"<nil>).{1,300}[,;] ?(?:but )?got\b"
     ),
     "expected received actual got want have left:_ right:_ to_throw to_equal to_match to_contain assert "
-    "did_not_raise pytest.raises",
+    "did_not_raise pytest.raises raise rescue catches wanterr want_err",
 )
 # What a test compared: the words alone behind a sign of a difference.
 _DIFFED = re.compile(
@@ -61,8 +62,11 @@ _DIFFED = re.compile(
 _CODE = re.compile(
     r"^\s*(?:[\w./-]+[:-]\d+[:-](?:\d+[:-])?\s*)?(?:[-+]\s{0,8})?(?:raise |throw |except |\}? ?catch ?[({]|assert |"
     r"return |if \(|if err|case [A-Z\"']|elif |const |let |var |def |func |fn |print\w* ?\(|console\.\w|expect\(|"
-    r"(?:it|test|describe)\(|// |#define |/\*|\"\"\"|@pytest|>\s{3,}(?![~/])|\d+:\d+ {1,4}(?:error|warning) )"
+    r"(?:it|test|describe)\(|// |#define |/\*|\"\"\"|@pytest|>\s{3,}(?![~/])|\d+:\d+ {1,4}(?:error|warning) |"
+    r"\d+ +\| |\S+:\d+:\d+: (?:fatal )?(?:error|warning): (?:#(?:error|warning)|static assertion)\b)"
 )
+# What a compiler or linter says of source text, with its place and a rule's number.
+_DIAGNOSTIC = re.compile(r"\s*\S+\.\w+[:(]\d+[:,]\d+\)?:? (?:(?:error|warning|note|info)[: ] ?)?\[?[A-Z]{1,4}\d{2,5}\b")
 _GREPPED = re.compile(r"^[\w./@+-]+\.[A-Za-z]{1,6}[:-]\d+[:-]")
 _STAMPED = re.compile(r"^\s*[\[(]?\d{4}-\d\d-\d\d[T ]|^\w{3} +\d{1,2} \d\d:\d\d:\d\d ")
 _DAEMON = re.compile(r"daemon socket|docker\.sock|podman\.sock|\bdial unix\b")
@@ -131,6 +135,8 @@ class Content:
         if len(stripped) > 8 and stripped in self.failure.command:
             return True
         if _PASSED.search(line) or _COMPARED.search(line) or _CODE.match(line):
+            return True
+        if _DIAGNOSTIC.match(line) and not (finding and any(map(looks_like_path, finding.paths))):
             return True
         if not self.reading:
             return bool(_GREPPED.match(line)) and bool(self.names & {"grep", "rg", "ag", "ack"})
@@ -269,6 +275,8 @@ def _shows(simple: Simple) -> bool:
         return not any(
             word in ("-o", "-O", "--output", "--remote-name") or re.fullmatch(r"-[a-zA-Z]*[oO]", word) for word in words
         )
+    if name in ("awk", "gawk", "mawk"):
+        return not any("inplace" in word or ">" in word or "system(" in word for word in words[:20])
     if name in ("python", "python3"):
         return "json.tool" in words
     if name in ("find", "sort"):

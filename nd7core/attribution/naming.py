@@ -12,6 +12,8 @@ from nd7core.attribution import markers, network, paths
 from nd7core.attribution.cutting import KEY_PATH, START, cut
 from nd7core.attribution.finding import names
 
+# Java's only word for what cannot be opened, behind whatever it was given: `FileNotFoundException: key (`.
+_JAVA = re.compile(r"\bFileNotFoundException: (?P<path>[^\s:(][^:\n]*?) \($")
 _RUBY = re.compile(r"^\s*@ (?P<function>\w+)(?: - (?P<rest>.*?))?(?: \(Errno::\w+\))?\s*$")
 _GO_CALLS = (
     "open|openat|create|mkdir|mkdirat|stat|lstat|fstatat|rename|unlink|unlinkat|remove|link|symlink|symlinkat|chmod|"
@@ -208,6 +210,8 @@ def named_paths(line: str, mark: markers.Mark, program: str, *, files_only: bool
             first = line.find(plain[0]) < line.find(clear[0])
             return (plain[0], clear[0]) if first else (clear[0], plain[0])
         return tuple(clear)
+    if java := _JAVA.search(before):
+        return (java["path"],)
     calling = _CALLING.search(line) or _STREAM.search(before) if "(" in line else None
     if calling:
         return (calling["path"],) if "://" not in calling["path"] else ()

@@ -14,11 +14,11 @@ WORDS = Gate(
         r"\b(?:connect(?:ion|ing|ed)?|listen(?:ing|er)?|bind(?:ing|0)?|socket|dial|getaddrinfo|sendto|sendmsg|"
         r"urlopen|fsockopen|port|tcp|udp|unix_listener|accept|dgram|socktype|hostname|resolve|networking)\b|"
         r"\b(?:Connect|Socket|Bind|HttpConnect)(?:Exception|Error)\b|SOCK_|AF_|ECONN|_socket\b|[Ss]ocket\w*[(.]|"
-        r"make_sock|:service \d",
+        r"make_sock|:service \d|SQLSTATE\[HY000\] \[200\d\]",
         re.IGNORECASE,
     ),
     "connect listen bind socket dial getaddr sendto sendmsg urlopen port tcp udp accept dgram sock hostname resolve "
-    "networking :service af· econn send_e",
+    "networking :service sqlstate af· econn send_e",
 )
 LISTEN = re.compile(
     r"\b(?:listen(?:ing)?|bind(?:ing)?|bind0|BindException|make_sock|\bsend E(?:PERM|ACCES)\b|unix_listener|"
@@ -48,6 +48,7 @@ _PATTERNS = (
     re.compile(
         rf"\bhost(?:name)?[=:]\s?[\"']?(?P<host>{_HOST})[\"']?,?\s?port[=:]\s?[\"']?(?P<port>\d{{1,5}})", re.IGNORECASE
     ),
+    re.compile(rf"\bipv[46]:(?P<host>{_HOST}):(?P<port>\d{{2,5}})"),
     re.compile(rf":host \"(?P<host>{_HOST})\" :service (?P<port>\d{{1,5}})"),
     re.compile(rf"\baddress:\s?[\"'](?P<host>{_HOST}|::\d*)[\"'],?\s+port:\s?(?P<port>\d{{1,5}})"),
     re.compile(rf"\(\s?[\"'](?P<host>{_HOST}|::\d*)[\"'],\s?(?P<port>\d{{1,5}})"),

@@ -162,14 +162,14 @@ def of_socket(judge: Judge, finding: Finding) -> Judged:
 
 _NAMED = re.compile(
     r"(?:\b(?:file|find|open\w*|read\w*|load\w*|access|stat|directory|folder)|--)\s+(?:file\s+)?"
-    r"(?P<name>[\w.@%+-]+)(?=[:\s]|$)"
+    r"(?P<name>[\w.@%+-]+)(?=[:\s]|$)|\b(?:on|of|to|for)\s+(?P<last>[\w.@%+-]+)(?=:\s)"
 )
 
 
 def _argument(judge: Judge, line: str) -> str:
     """A name without a slash behind a word for files, where the command was given exactly that; "" for none."""
     for match in _NAMED.finditer(line[:1000]):
-        name = match["name"]
+        name = match["name"] or match["last"]
         if len(name) > 1 and any(name in simple.words for simple in judge.commands):
             return name
     return ""

@@ -45,8 +45,8 @@ SPECIALS = (
     ),
     Special(
         re.compile(
-            r"forbidden-sandbox-reinit|cannot be used within an App Sandbox|No usable sandbox|No permissions to "
-            r"creat\w+ (?:a )?new namespace",
+            r"forbidden-sandbox-reinit|cannot be used within an App Sandbox|No usable sandbox|SUID sandbox helper|"
+            r"No permissions to creat\w+ (?:a )?new namespace",
             re.IGNORECASE,
         ),
         "other",
