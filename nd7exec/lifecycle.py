@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -164,13 +165,28 @@ def check_project(project: str, places: Places) -> None:
     if not os.path.isdir(project):
         raise Nd7Error(f"{project} is not a directory", hint="--project DIR takes one that exists", exit_code=126)
     step = "start it in the project's own directory, or name that with --project DIR"
-    if project == "/" or within(places.home, project):
-        what = "your home directory" if project == places.home else "a directory that holds your home"
+    if held := _holds_home(project, places):
+        what = "your home directory" if held == places.home else "a directory that holds your home"
         raise Nd7Error(f"the project would be {project}, {what}: all of it would be writable", hint=step, exit_code=126)
     closed = [places.nd7, places.state, *(os.path.join(places.home, name) for name in (".ssh", ".aws"))]
     for path in closed:
         if within(project, canonical(path)):
             raise Nd7Error(f"the project would lie in {path}, which no session may write", hint=step, exit_code=126)
+
+
+def _holds_home(path: str, places: Places) -> str:
+    """The home directory, or the one that holds it, that a directory is; "" for another one.
+
+    By what it is, not by its name alone: a home that is mounted a second time is the home.
+    """
+    above = places.home
+    while True:
+        with contextlib.suppress(OSError):  # not there
+            if os.path.samefile(path, above):
+                return above
+        if above == "/":
+            return "/" if path == "/" else ""
+        above = os.path.dirname(above)
 
 
 def temporary(environ: Mapping[str, str], places: Places) -> str:
@@ -180,7 +196,7 @@ def temporary(environ: Mapping[str, str], places: Places) -> str:
         found = canonical(wanted)
         closed = [places.nd7, places.state, *(os.path.join(places.home, name) for name in (".ssh", ".aws"))]
         usable = not any(within(found, canonical(path)) for path in closed)
-        if found != "/" and not within(places.home, found) and usable:
+        if not _holds_home(found, places) and usable:
             return found
     return canonical("/tmp")
 

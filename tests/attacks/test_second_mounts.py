@@ -11,7 +11,10 @@ import confined
 import pytest
 from confined import BARE, FULL, Config, Targets
 
+from nd7core.errors import Nd7Error
+from nd7core.paths import places_of
 from nd7core.policy.rules import LinuxRules
+from nd7exec import lifecycle
 from nd7exec.linux import syscalls
 
 UIDS = (confined.UNPRIVILEGED, 0) if os.getuid() == 0 else (os.getuid(),)
@@ -70,3 +73,17 @@ def test_what_lies_beside_it_is_as_it_was(cell: confined.Cell) -> None:
     names = ("new", "state/other") if cell.config.namespaces else ()
     for name in ("readme", ".claude/new", *names):
         assert cell.run(__name__, "write_it", argument=f"{cell.top}/home/project/{name}").value == 7, name
+
+
+@pytest.mark.parametrize("holder", ["", "/.."])
+def test_a_home_under_another_name_is_no_project_and_no_temp_directory(tmp_path: Path, holder: str) -> None:
+    home = tmp_path / "home/dev"
+    home.mkdir(parents=True)
+    places = places_of(str(home))
+    name = f"/proc/self/root{os.path.normpath(str(home) + holder)}"  # as a second mount would show it
+    with pytest.raises(Nd7Error, match="home"):
+        lifecycle.check_project(name, places)
+    own = tmp_path / "own"
+    own.mkdir()
+    lifecycle.check_project(str(own), places)
+    assert lifecycle.temporary({"TMPDIR": str(own)}, places) == str(own)
