@@ -19,6 +19,8 @@ _NAME = "grants.json"
 _LIMIT = 4 * 1024 * 1024
 _MOST_ENDED = 300
 """Ended sessions remembered; an older one is resumed without its grants."""
+_MOST_OF_ONE = 16
+"""Of one `nd7 run`, its latest: a session may name as many as it likes, and those of others would be forgotten."""
 
 
 def _open(places: Places) -> int:
@@ -113,7 +115,8 @@ def remember(places: Places, record: Record, now: int) -> None:
     if not record.agent_sessions:
         return
     # The conversation that the agent chose keeps what it had where this session was granted nothing.
-    names = dict.fromkeys((*([record.chosen] if record.chosen and kept else []), *record.agent_sessions))
+    own = record.agent_sessions[-_MOST_OF_ONE:]
+    names = dict.fromkeys((*([record.chosen] if record.chosen and kept else []), *own))
     directory = _open(places)
     try:
         data = _load(directory)

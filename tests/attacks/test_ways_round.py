@@ -130,6 +130,21 @@ def test_a_session_that_claims_another_projects_conversation_changes_nothing_of_
         assert standing.ended_with(places, ours.project, name) == ()
 
 
+def test_a_session_of_many_conversations_makes_those_of_others_not_forgotten(tmp_path: Path) -> None:
+    places, pid = prepared(tmp_path)
+    ours = sessions.load(places, pid).record
+    assert ours
+    theirs = replace(ours, project=f"{places.home}/other", grants=(Grant(f"{places.home}/private"),))
+    names = [f"{number:08x}-1111-1111-1111-111111111111" for number in range(256 + 20)]
+    for name in names[:20]:
+        standing.remember(places, replace(theirs, agent_sessions=(name,)), time.time_ns())
+    for more in (names[20:], [name.replace("1111", "2222") for name in names[20:]]):
+        had = replace(ours, agent_sessions=tuple(more), grants=(Grant(f"{places.home}/tmp"),))
+        standing.remember(places, had, time.time_ns())
+        assert standing.ended_with(places, ours.project, more[-1])
+    assert all(standing.ended_with(places, theirs.project, name) for name in names[:20])
+
+
 NAMED = "nd7 run --project ~/work/app sh -c 'echo x > ~/.config/outside'"
 ENTERED = "cd ~/work/app && nd7 run sh -c 'echo x > ~/.config/outside'"
 DOT = "cd ~/work/app && nd7 run --project . sh -c 'echo x > ~/.config/outside'"
