@@ -36,15 +36,17 @@ _GH_SHOWS = names("view diff api browse")
 _OWN_OF_GIT = ("fatal", "error", "warning", "git", "hint", "ssh")
 _PASSED = Gate(
     re.compile(
-        r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +OK +\]|test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
+        r"^\s*(?:[✓✔√☑]|ok \d|ok\s|PASS(?:ED)?\b|--- PASS|\[ +(?:OK|RUN|FAILED) +\]|--- FAIL: \w+ \(|"
+        r"test .{1,300} \.\.\. ok\b|\.\.\. ok$|# (?:SKIP"
         r"|TODO|Subtest))|\.\.\. ok$|\bPASSED\b|\w › \w|^\s*[✕✗×✖].*\(\d+(?:\.\d+)? ?m?s\)$|"
         r"^\s*(?:FAIL|❯|[✕✗×✖]|not ok \d+ -)\s+\S+ > .* > [^'\"]*$"
     ),
-    "ok pass ✓ ✔ √ ☑ › ✕ ✗ × ✖ ❯ fail skip todo subtest",
+    "ok pass ✓ ✔ √ ☑ › ✕ ✗ × ✖ ❯ fail run_ skip todo subtest",
 )
 _COMPARED = Gate(
     re.compile(
-        r"^\s*E\s+assert\b|^\s*(?:E\s+)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|want|"
+        r"^\s*E\s+assert\b|^\s*(?:E\s+|\d+: +)?(?:[-+]\s*)?(?:Expected|Received|expected|received|actual|Actual|got|"
+        r"want|"
         r"wanted|have)\b[^:\n]{0,60}:|^\s*(?:left|right): |\bto (?:throw|equal|match|contain)\b|\bAssertionError\b|"
         r"\braise_error\b|nothing was raised|\b(?:raises?|rescues?|catches) (?:[\w.:]*Errno::\w+|\w+Error)\b|"
         r"\bwantErr\b|\bwant err\w*\b|\bassert(?:Raises|_raises|Equal|That)?\b.{0,200}==|DID NOT RAISE|pytest\.raises|"
@@ -225,6 +227,11 @@ _NUMBER = re.compile(r"\b(?:13|1|30|errno|Errno)\b|E(?:ACCES|PERM|ROFS)")
 _TABLE = re.compile(r"[{\[,(]\s*[\"']?-?\d{1,3}[\"']?\s*(?::|=>)\s*[\"'][A-Z]")
 
 
+_NOUN = re.compile(
+    r"\b(?:permission denied|operation not permitted|access denied|read-only file ?system)[\"'`]? (?:mode|errors?|page|"
+    r"message|handling|exception|response|dialog|screen|banner|text|string)\b",
+    re.IGNORECASE,
+)
 _LISP = re.compile(r"\([\w-]*(?:error|denied) \"")  # a condition as Emacs prints it: all its parts are strings
 _ROW = re.compile(
     r"^[\s\"'{[(|]*(?:(?P<number>-?\d{1,4})\b[^\w/~.]{1,12}(?:E[A-Z0-9]{2,15}\b)?|(?P<name>E[A-Z0-9]{2,15})\b)"
@@ -248,6 +255,8 @@ def tabled(lines: Sequence[str], index: int) -> bool:
 def _talked_about(finding: Finding) -> bool:
     """Whether a line has an error's words in quotes and nothing else of an error: an expectation, a title."""
     line = finding.line
+    if not finding.paths and _NOUN.search(line):
+        return True
     said = {match[0][1:-1].lower() for match in _IN_QUOTES.finditer(line)} if not finding.paths else ()
     if not said or _LISP.search(line):
         return False

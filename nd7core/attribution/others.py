@@ -164,7 +164,7 @@ def agents_own(text: str) -> Other | None:
 
 # A refusal of the program's own: a name, the words, and a sentence that names neither a file nor an error's number.
 _OWN_WORDS = re.compile(
-    r"^\s*(?:Uncaught |E\s+)?(?:(?:[\w.-]+: ){1,3}(?:[Pp]ermission|[Aa]ccess) denied|"
+    r"^\W*(?:Uncaught |E\s+)?(?:(?:[\w.-]+: ){0,3}(?:[Pp]ermission|[Aa]ccess) denied|"
     r"(?:\w+\.)*PermissionDenied): (?P<prose>[A-Za-z][^/\\'\"\[\]@~:=]*)$"
 )
 _OF_THE_SYSTEM = re.compile(
