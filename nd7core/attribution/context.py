@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from nd7core.attribution.failure import Failure, platform_named
+from nd7core.attribution.failure import Failure, Platform, platform_named
 from nd7core.errors import Nd7Error
 
 _PATTERN = re.compile(r"(?:\*\*/|~/|/)?\.?[\w*-]+(?:[./][\w*.-]+)+|(?:\*\*/)?\.[A-Za-z][\w-]*")
@@ -24,6 +24,15 @@ def _text(data: Mapping[str, Any], key: str, *, needed: bool = False) -> str:
     if not isinstance(value, str):
         raise ContextError(f"{key} is not a string" if key in data else f"no {key}")
     return value
+
+
+def _platform(data: Mapping[str, Any]) -> Platform:
+    """Whose kernel; of one whose errors nothing here knows, nothing can be said."""
+    name = _text(data, "platform", needed=True)
+    found = platform_named(name)
+    if found == "linux" and not name.lower().startswith(("linux", "gnu/linux")):
+        raise ContextError("platform is neither linux nor macos")
+    return found
 
 
 def _paths(value: object, key: str) -> tuple[str, ...]:
@@ -68,7 +77,7 @@ def from_object(data: object) -> Failure:
     if code is not None and (isinstance(code, bool) or not isinstance(code, int)):
         raise ContextError("exit_code is not a whole number or null")
     return Failure(
-        platform=platform_named(_text(data, "platform", needed=True)),
+        platform=_platform(data),
         tool=_text(data, "tool", needed=True),
         command=_text(data, "command"),
         exit_code=code,

@@ -7,6 +7,7 @@ it: project and temporary folders writable, credentials unreadable, DNS and port
 from __future__ import annotations
 
 import fnmatch
+import posixpath
 import re
 from functools import lru_cache
 from posixpath import basename
@@ -93,6 +94,17 @@ def of_record(record: Record, platform: str) -> Rules:
     return Rules(build(record, platform=platform), tuple(always_unwritable(record)), platform)
 
 
+def _absolute(path: str, home: str) -> str:
+    """A path without `~`, `..` and needless slashes, as a profile names it; "" for what no file can be called."""
+    if home and (path == "~" or path.startswith("~/")):
+        path = home + path[1:]
+    try:
+        path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return ""
+    return "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") and "\0" not in path else ""
+
+
 @lru_cache(maxsize=256)
 def of_context(
     platform: str,
@@ -108,17 +120,20 @@ def of_context(
         home: "" takes it from the project's path.
         temp: the temporary folders; None for the system's own.
         protected: paths, or patterns of file names, that stay unwritable.
+
+    Paths come from a log or a stranger's file: one that is not absolute opens and closes nothing.
     """
-    home = home or home_of(project) or "/nonexistent"
+    home = _absolute(home or home_of(project), "") or "/nonexistent"
     folders = temp if temp is not None else _MAC_TEMP if platform == "darwin" else ("/tmp",)
+    first, *more = [path for folder in folders if (path := _absolute(folder, home))] or [""]
     record = Record(
-        project=canonical(project, platform) or "/nonexistent",
+        project=canonical(_absolute(project, home), platform) or "/nonexistent",
         home=home,
-        state=f"{home}/.local/state/nd7",
-        tmp=folders[0] if folders else "",
-        grants=tuple(Grant(canonical(path, platform)) for path in grants if path.startswith("/")),
-        writable=tuple(folders[1:]),
-        protected=tuple(path for path in protected if path.startswith("/")),
+        state=posixpath.join(home, ".local/state/nd7"),
+        tmp=first,
+        grants=tuple(Grant(canonical(path, platform)) for given in grants if (path := _absolute(given, home))),
+        writable=tuple(more),
+        protected=tuple(path for given in protected if given[:1] == "/" and (path := _absolute(given, home))),
     )
     patterns = tuple(path for path in protected if not path.startswith("/"))
     return Rules(build(record, platform=platform), tuple(always_unwritable(record)), platform, patterns)

@@ -14,7 +14,9 @@ looked up: the files may be another machine's.  A line that is no such object ge
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -45,7 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.jsonl:
-        return _lines(sys.stdin.buffer, secrets=arguments.show_secrets)
+        with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
+            return _lines(stream, secrets=arguments.show_secrets)
     from nd7core.attribution import explain
     from nd7core.denial import as_fields
 
@@ -76,14 +79,14 @@ def _failure(arguments: argparse.Namespace) -> Any:
     from nd7core.attribution import Failure, platform_named
     from nd7core.paths import canonical, places
 
-    home = arguments.home or places().home
     try:
+        home = canonical(arguments.home) if arguments.home else places().home
         project = canonical(arguments.project or os.getcwd())
     except OSError as error:
         raise Nd7Error(f"cannot tell the project: {error.strerror}", hint="name it with --project DIR") from None
     if sys.stdin.isatty():
         sys.stderr.write("nd7: reading what the command printed from the terminal; end with Ctrl-D\n")
-    output = sys.stdin.buffer.read(MAX_LINE).decode("utf-8", "surrogateescape")
+    output = _ends(sys.stdin.buffer).decode("utf-8", "surrogateescape")
     return Failure(
         platform=platform_named(arguments.platform or sys.platform),
         tool=arguments.tool,
@@ -105,20 +108,45 @@ def _look(arguments: argparse.Namespace) -> Any:
     return FileLook() if mine and arguments.home is None else None
 
 
-def _read(stream: BinaryIO) -> Iterator[bytes | None]:
-    """The lines of a stream; None for one that is too long."""
-    while line := stream.readline(MAX_LINE):
-        if line.endswith(b"\n") or len(line) < MAX_LINE:
-            yield line
-            continue
-        while (rest := stream.readline(1 << 20)) and not rest.endswith(b"\n"):
-            pass
-        yield None
+def _ends(stream: BinaryIO, most: int = MAX_LINE) -> bytes:
+    """All of a stream, or the beginning and the end of a longer one: what stopped a command stands where it ended.
+
+    Read to its end in any case, so that a command before the pipe is not ended by it.
+    """
+    head, tail = stream.read(most), b""
+    while piece := stream.read(1 << 20):
+        tail = (tail + piece)[-(1 << 20) :]
+    return head + tail
 
 
-def _lines(stream: BinaryIO, *, secrets: bool = False) -> int:
+def _read(stream: io.BufferedReader, most: int = MAX_LINE) -> Iterator[bytes | None]:
+    """The lines of a stream as soon as each is whole; None for one that is too long.
+
+    Before it waits for more, what was answered is passed on: whoever asks line by line waits for the answer first.
+    """
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        sys.stdout.flush()
+        data = stream.read1(1 << 16)
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            yield None if size + len(end) > most else b"".join((*pieces, end))
+            pieces, size = [], 0
+        size += len(rest)
+        if size > most:
+            pieces = []
+        elif rest:
+            pieces.append(rest)
+        if not data:
+            break
+    if size:
+        yield None if size > most else b"".join(pieces)
+
+
+def _lines(stream: io.BufferedReader, *, secrets: bool = False) -> int:
     from nd7core.attribution import explain
-    from nd7core.attribution.context import ContextError, from_object
+    from nd7core.attribution.context import from_object
     from nd7core.denial import as_fields
 
     failed = 0
@@ -126,15 +154,20 @@ def _lines(stream: BinaryIO, *, secrets: bool = False) -> int:
         answer: dict[str, Any] = {}
         try:
             data = _parsed(line)
-            if isinstance(data, dict) and isinstance(data.get("id"), str | int):
+            if isinstance(data, dict) and _plain(data.get("id")):
                 answer["id"] = data["id"]
             verdict = explain(from_object(data))
             answer |= as_fields(verdict if secrets else unsecret(verdict))
-        except ContextError as error:
+        except Nd7Error as error:
             failed = 1
             answer |= {"error": f"line {number}: {error.message}"}
         sys.stdout.write(json.dumps(answer) + "\n")
     return failed
+
+
+def _plain(value: object) -> bool:
+    """Whether an id can be given back as it came: NaN is no JSON, whoever wrote it."""
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _parsed(line: bytes | None) -> object:
@@ -143,7 +176,7 @@ def _parsed(line: bytes | None) -> object:
     if line is None:
         raise ContextError(f"longer than {MAX_LINE >> 20} MB")
     try:
-        return json.loads(line.decode("utf-8", "surrogateescape"))
+        return json.loads(line.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))
     except RecursionError:
         raise ContextError("nested too deeply") from None
     except ValueError:
