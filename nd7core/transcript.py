@@ -21,6 +21,7 @@ FindingKind = Literal["call", "result", "background", "hook-failed", "typed", "s
 
 # A tool result with pictures is some megabytes; a longer line is passed over.
 MAX_LINE = 8 << 20
+_SHORTEST = 20  # bytes; no object with any of `_WORDS` is that short
 MAX_CALLS = 20_000
 # Lines without one of these words hold nothing for us, and parsing them is most of the cost.
 _WORDS = (b'"text"', b'"tool_use', b'"tool_result"', b"task-notification>", b'"hook_', b"[Request inter", b"<bash-")
@@ -89,18 +90,16 @@ class Transcript:
         found: list[TranscriptFinding] = []
         buffer = self._buffer
         buffer += data
-        start, searched = 0, self._searched
-        while (end := buffer.find(b"\n", searched)) >= 0:
-            if self._skipping or end - start > MAX_LINE:
+        end = buffer.rfind(b"\n", self._searched)
+        # Split at once: a megabyte of empty lines, taken one by one, is a million steps.
+        for line in bytes(memoryview(buffer)[:end]).split(b"\n") if end >= 0 else ():
+            if self._skipping or len(line) > MAX_LINE:
                 self._skipping = False
                 found.append(TranscriptFinding("skipped", text="a line of the transcript is too long to read"))
-            else:
-                line = bytes(memoryview(buffer)[start:end])
-                if any(word in line for word in _WORDS):
-                    found += self._line(line)
-            start = searched = end + 1
-        if start:
-            del buffer[:start]
+            elif len(line) >= _SHORTEST and any(word in line for word in _WORDS):
+                found += self._line(line)
+        if end >= 0:
+            del buffer[: end + 1]
         if len(buffer) > MAX_LINE or self._skipping:
             self._skipping = True
             buffer.clear()

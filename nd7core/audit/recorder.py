@@ -36,6 +36,8 @@ MAX_PENDING = 256
 # A transcript is the agent's to write: what it tells is written down this much at a time.
 MAX_FOUND = 200
 MAX_WAITING = 2_000
+# At the end, for what the transcripts still hold; whoever waits for this process gives it 8.
+CLOSE_SECONDS = 4.0
 # Between the transcript's word of a result or a saying and the hooks' own; they may overtake each other.
 GRACE_SECONDS = 2.0
 
@@ -213,8 +215,13 @@ class Recorder:
     def close(self) -> None:
         """Write what still waits and let the logs go.  Never raises."""
         with self._lock:
+            until = time.monotonic() + CLOSE_SECONDS
             for _ in range(20):
                 if not self.follow_transcripts(8 << 20, now=float("inf")) and not self._waiting:
+                    break
+                if time.monotonic() > until:
+                    with contextlib.suppress(AuditError):
+                        self.gap("the transcripts were too long to be read to their ends", reason="transcript")
                     break
             with contextlib.suppress(AuditError):
                 if self._pending:

@@ -1,10 +1,11 @@
-"""What a session writes so that reading it costs much: links that lead through links, runs that are nearly secrets.
+"""What a session writes so that reading it costs much: links through links, nearly secrets, transcripts of nothing.
 
 Each took 13 to 20 seconds of processor time before it was bounded, for one call's result or one screen.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from nd7core.audit.links import followed
 from nd7core.mask import mask
+from nd7core.transcript import MAX_LINE, Transcript
 
 SECONDS = 4.0
 
@@ -66,3 +68,27 @@ def test_a_token_behind_a_run_that_is_none() -> None:
     token = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcdefghijkl"
     assert mask(f"eyJ{'a' * 500} {token}") == f"eyJ{'a' * 500} [masked]"
     assert mask(f"x-{token}") == "x-[masked]"
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b'{"a":1}'])
+def test_a_transcript_of_short_lines(line: bytes) -> None:
+    """Twenty megabytes took half a minute: hooks would wait, and the end of the session."""
+    transcript, piece = Transcript(), (line + b"\n") * ((1 << 20) // (len(line) + 1))
+    began = time.process_time()
+    for _ in range(20):
+        assert transcript.feed(piece) == []
+    assert time.process_time() - began < SECONDS
+
+
+def test_lines_are_whole_however_they_come() -> None:
+    def said(text: str) -> bytes:
+        block = {"type": "text", "text": text}
+        return json.dumps({"type": "assistant", "message": {"role": "assistant", "content": [block]}}).encode() + b"\n"
+
+    data = b"\n\n" + said("one") + b"x" * (MAX_LINE + 1) + b"\n" + said("two") + b"\n" + said("three")
+    for size in (1 << 20, 3 << 20, len(data)):
+        transcript, found = Transcript(), []
+        for at in range(0, len(data), size):
+            found += transcript.feed(data[at : at + size])
+        assert [one.kind for one in found] == ["said", "skipped", "said", "said"]
+        assert [one.text for one in found if one.kind == "said"] == ["one", "two", "three"]
