@@ -10,7 +10,8 @@ import re
 
 # The system refused, in so many words.
 STRONG = re.compile(
-    r"\b(?:I|we)(?:['’]m| am|['’]re| are| was| were) (?:\w+ )?(?:not|never) (?:allowed|permitted|authori[sz]ed)\b|"
+    r"\bno[ _-]new[ _-]privileges?\b|\b(?:I|we)(?:['’]m| am|['’]re| are| was| were) (?:\w+ )?(?:not|"
+    r"never) (?:allowed|permitted|authori[sz]ed)\b|"
     r"\b(?:don.t|do not|doesn.t|does not) (?:seem|appear) to have (?:\w+ ){0,2}(?:permissions?|access|rights?)\b|"
     r"\b(?:seems?|appears?) to be (?:restricted|blocked|denied|forbidden)\b|\b(?:access|permission|operation|"
     r"read\w*|write|writ\w+|creat\w+|delet\w+|remov\w+|open\w*|sav\w+|copy\w*|mov\w+|renam\w+|connection|request|"
@@ -58,7 +59,7 @@ FOREIGN = re.compile(
     r"δεν έχω|אין לי|ไม่มีสิทธิ์|"
     r"verweiger|unterb[ui]nd|verwehrt|versperrt|gehindert|prohib|impid|proib|pas les? droits?|pas la permission|"
     r"pas d.accès|geblockt|nicht erlaubt|nicht zulässig|unzulässig|nicht gestattet|blockiert|keine (?:schreib|"
-    r"lese)?(?:berechtigung|rechte)|schreibgeschützt|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|"
+    r"lese)?(?:berechtigung|rechte)|schreibgeschützt|nur lesbar|untersagt|abgelehnt|gesperrt|refusé|interdit|bloqué|"
     r"pas autorisé|non autorisé|empêch|verhinder|s[oó]lo lectura|somente leitura|sola lettura|alleen[- ]lezen|"
     r"tylko do odczytu|только для чтения|只读|唯讀|読み取り専用|읽기 전용|permission refus|lecture seule|"
     r"accès refus|denegad|bloquead|bloque[óa]\b|no (?:se )?(?:me |nos )?permit|no permitid|no está permitid|"
@@ -82,7 +83,8 @@ FOREIGN_UNABLE = re.compile(
     r"no puedo|não (?:consegui|pude|posso)|non (?:ho potuto|posso|riesco)|\bkon\b.{0,80}\bniet\b|nie (?:mogę|"
     r"mogłem|udało)|не удалось|не получ|не могу|не смог|无法|無法|できません|できな|られません|[めれえせけ]ず|수 없|"
     r"못했|"
-    r"막아|막혀|\bdarf\b.{0,120}\bnicht\b|\bmag\b.{0,80}\bniet\b|\b(?:kan|kunde|får|må|kunne) (?:jag |"
+    r"막아|막혀|l(?:ieß|ässt|assen) sich .{0,80}\bnicht\b|l(?:ieß|ässt|assen) sich nicht|\bdarf\b.{0,120}\bnicht\b|"
+    r"\bmag\b.{0,80}\bniet\b|\b(?:kan|kunde|får|må|kunne) (?:jag |"
     r"jeg )?(?:inte|ikke)\b|nemoh|nemůž|nesmím|nelze|nepodař|не можу|не зміг|не вдал|\ben (?:voi|pysty)|nem (?:tud|"
     r"siker|lehet)|\bnu (?:pot|am putut)\b|δεν (?:μπορ|μπόρ)|لا يمكن|لم أتمكن|تعذر|לא (?:ניתן|הצלחתי)|không thể|"
     r"tidak (?:bisa|dapat)|ไม่สามารถ|(?:a|e)mıyorum|(?:a|e)miyorum|(?:a|e)mad[ıi]|(?:a|e)med[ıi]",
@@ -202,7 +204,8 @@ FIRST_PERSON = re.compile(
 )
 QUESTION = re.compile(r"\?\s*[\"')*_]*$")
 ADVICE = re.compile(
-    r"^\W*(?:run|use|try|check|grant|please|to (?:fix|solve|allow|grant|reproduce)|you (?:can|could|may|should|"
+    r"^\W*(?:run|use|try|check|grant|please(?! note)|to (?:fix|solve|allow|grant|reproduce)|you (?:can|could|may|"
+    r"should|"
     r"need|must|will|might)|note that (?:if|when)|next:|next step)\b",
     re.IGNORECASE,
 )
@@ -216,7 +219,7 @@ NET = re.compile(
 )
 SOCKET = re.compile(
     r"\b(?P<name>(?:docker|podman|ssh[- ]agent|gpg[- ]agent|unix|x11|wayland|dbus|"
-    r"containerd)(?: daemon)? socket)\b|\b(?:connect\w*|talk\w*) to (?:the )?(?:\w+ )?bus\b|"
+    r"containerd)(?: daemon)? socket)\b|\b(?:connect\w*|talk\w*) to (?:the )?(?:[\w-]+ )?(?:bus|agent)\b|"
     r"\.sock(?:et)?\b|/S\.[\w.-]+|\b(?:ssh|gpg)-agent['’]s socket\b|"
     r"\bsockets? [`'\"(]*(?=[/~])",
     re.IGNORECASE,
@@ -233,7 +236,8 @@ READING = re.compile(
 )
 WRITING = re.compile(
     r"\b(?:writ\w+|wrote|creat\w+|sav\w+|modif\w+|updat(?:e|ing)|delet\w+|remov\w+|install\w*|edit\w*|mkdir|"
-    r"append\w*|mov(?:e|ing)|cop(?:y|ies|ied|ying)|renam\w+|cache|lock\w*|commit\w*|put)\b|写|寫|書|쓰기|쓸|저장|"
+    r"append\w*|mov(?:e|ing)|cop(?:y|ies|ied|ying)|renam\w+|chmod|chown|symlink\w*|link(?:ing)?|cache|lock\w*|"
+    r"commit\w*|put)\b|写|寫|書|쓰기|쓸|저장|"
     r"創建|创建|запис|пис|созда|schreib|anleg|écri|créer|escrib|crear|escrev|criar|scriv|creare|schrijv|zapis|"
     r"tworz|zápis|vytvo|yaz|skriv",
     re.IGNORECASE,
@@ -274,7 +278,7 @@ WORK_DONE = re.compile(
 GIVEN = re.compile(
     r"\byou (?:have |just |'ve )?(?:pasted|posted|shared|sent|linked|quoted|showed|mentioned|reported|described|"
     r"attached)\b|\bin your (?:\w+ )?(?:logs?|trace|output|paste|journal|report|screenshot)\b|"
-    r"\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|middleware|implementation|plugin|"
+    r"\biframe\b|\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|middleware|implementation|plugin|"
     r"service|app|library|daemon)\b|\b(?:by design|on purpose|as (?:intended|requested|designed|expected|required)|"
     r"as you (?:asked|requested|wanted|wished|said)|per your|deliberately|intentionally)\b|"
     r"(?<!n.t )(?<!not )\b(?:look(?:ed)? at|explain\w*|describ\w+|understand|know|shows?|decid\w+|determin\w+|"

@@ -72,7 +72,8 @@ def address(sentence: str) -> tuple[str, int]:
 _COULD_NOT = re.compile(
     # Whatever could not be done, but for what goes on in a mind and not in a system.
     r"\b(?:couldn.t|could not|cannot|can.t|unable to|(?:is|was|am|are|were)(?:n.t| not) able to|"
-    r"not (?:being )?able to|not to|no (?:way|means) to)\b:? (?:also |even |yet |\w+ly |be |do: )*(?!(?:find|see|"
+    r"not (?:being )?able to|not to|may not|(?:not|n.t) (?:allowed|permitted|authori[sz]ed) to|no (?:way|"
+    r"means) to)\b:? (?:also |even |yet |\w+ly |be |do: )*(?!(?:find|see|"
     r"tell|say|reproduce|determine|know|decide|guarantee|recommend|undone|understand|think|remember|confirm|parse|"
     r"resolve|handle|guess|continue|help|do|be|have|need|use|run|make sure|figure|judge|verify|check|imagine|"
     r"explain|promise|rule|spot|recall|support|touch(?: it| that)?[.,])\b)[a-z]{3,}",
@@ -110,7 +111,8 @@ _PATHS = re.compile(r"(?:~|\.{0,2})/[^\s`'\"]+")
 _COMMANDS = re.compile(r"`nd7 [^`]*`")  # `nd7 deny` denies nothing by being named
 _CODE = re.compile(r"`[^`]*`")
 _ABOUT_HERE = re.compile(
-    r"\bsandbox\w*|\bnd7\b|\b(?:this|the|my) (?:session|environment)\b|\bkernel\b|\b(?:from|in) here\b|\bmacOS\b|"
+    r"\bsandbox\w*|\bnd7\b|\b(?:this|the|my) (?:session|environment)\b|\bkernel\b|\b(?:from|in|works?) here\b|"
+    r"\bmacOS\b|"
     r"\bseatbelt\b|\blandlock\b",
     re.IGNORECASE,
 )
@@ -122,12 +124,21 @@ def instead_of(sentence: str) -> str:
     return _SO.split(sentence, maxsplit=1)[0]
 
 
+_CLOSED = re.compile(
+    r"\b(?:is|are|was|were)(?:n.t| not) (?:\w+ )?(?:writ(?:e)?able|readable|accessible|reachable|open|allowed|"
+    r"permitted|"
+    r"available)\b|\b(?:write|read)-protected\b|\bout of (?:bounds|reach)\b|\blocked (?:down|for me)\b|"
+    r"\bclosed (?:to|for) me\b",
+    re.IGNORECASE,
+)
+
+
 def _unable(sentence: str, outside: Outside) -> re.Match[str] | None:
     """An inability or a failure without a word of why, where the policy refuses what the sentence names."""
-    match = _COULD_NOT.search(sentence) or _FAILED.search(sentence)
-    if match is None or _OTHERWISE.search(sentence):
-        return None
+    match = _COULD_NOT.search(sentence) or _FAILED.search(sentence) or _CLOSED.search(sentence)
     cause = _SO.split(sentence, maxsplit=1)[0]
+    if match is None or _OTHERWISE.search(cause):
+        return None
     if any(place.endswith(".lock") or (place[:1] in "/~." and outside(place)) for place in places(cause)):
         return match
     host, port = address(sentence)

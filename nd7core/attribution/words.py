@@ -84,7 +84,7 @@ _MIGHT = words(
     "closed writable policy stop restrict verweig nicht bloqu bloc neg geweig geblok toegest odmow zablok nekad "
     "nekt evatty estet engel redded izin ditolak diblokir consent rifiut interdit autoris rechaz recus limits let "
     "niet inte ikke tidak nem_ nu_ fail bounced didn possible n’t n't not have lack without right kept keeps said "
-    "says no_ missing outside "
+    "says no_ missing outside may_ bounds reach locked privileg lässt "
 )
 
 
@@ -130,7 +130,7 @@ def _verdict(sentence: str, near: list[str], failure: Failure, rules: Rules, hom
             line,
             "The policy lets that out." if allowed else "",
         )
-    told = _operation(sentence)
+    told = _operation(_without(sentence, said))
     nested = special.of_line(sentence) if not said else None
     if nested is None and not said and _SERVICE.search(sentence):
         return _made("ipc", "", (), "cannot-grant", "", line, "")
@@ -154,7 +154,7 @@ _SERVICE = re.compile(
 )
 _PRIVILEGED = re.compile(
     r"\b(?:u?mount(?:ing)?|chroot|unshare|sysctl|insmod|modprobe|set-?uid|sudo|su|ptrace|namespaces?|bwrap|"
-    r"nested sandbox(?:es)?|io_uring)\b"
+    r"attach\w*|lldb|gdb|strace|dtrace|nested sandbox(?:es)?|io_uring)\b"
 )
 _RUNS = re.compile(
     r"/s?bin/|\b(?:execut\w*|run(?:ning)?|launch\w*|start(?:ing)?|spawn\w*|invok\w*) (?:the \w+ )?[`'\"]?[~/.]|"
@@ -162,6 +162,13 @@ _RUNS = re.compile(
     re.IGNORECASE,
 )
 _READ_ONLY = re.compile(r"read-?only", re.IGNORECASE)
+
+
+def _without(sentence: str, said: list[str]) -> str:
+    """A sentence without the places in it: `bin/run.sh` is not what was done."""
+    for text in said:
+        sentence = sentence.replace(text, " ")
+    return sentence
 
 
 def _operation(sentence: str) -> Told:
