@@ -11,6 +11,8 @@ Platform = Literal["linux", "darwin"]
 
 BASH_TOOLS = frozenset({"Bash", "BashOutput", "TaskOutput", "Shell", "shell", ""})
 """Tools whose commands run under the current policy, so that a grant reaches the next one."""
+READING_TOOLS = frozenset({"Read", "Grep", "Glob", "LS", "NotebookRead"})
+"""Tools that only read: what refused them was no rule about writing, whatever the words would bear."""
 ASSISTANT = "assistant"
 
 

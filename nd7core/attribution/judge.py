@@ -7,7 +7,7 @@ from posixpath import dirname
 
 from nd7core.attribution import others, pathless, paths
 from nd7core.attribution import special as specials
-from nd7core.attribution.failure import BASH_TOOLS, Failure
+from nd7core.attribution.failure import BASH_TOOLS, READING_TOOLS, Failure
 from nd7core.attribution.finding import Finding, Told, names
 from nd7core.attribution.forms import READERS
 from nd7core.attribution.guess import destination
@@ -188,6 +188,8 @@ class Judge:
     # ------------------------------------------------------------------ helpers of `path`
 
     def _operation(self, finding: Finding, resolved: list[tuple[str, str]]) -> Told:
+        if self.failure.tool in READING_TOOLS:
+            return "read"
         if finding.operation:
             return finding.operation
         for printed, path in resolved:
@@ -253,7 +255,10 @@ class Judge:
             )
         seen = self.look.at(path, operation or "write") if self.look and path.startswith("/") else None
         why = f" ({seen.why})" if seen and seen.why else ""
-        return none(finding, "permissions", f"{said} Ordinary permissions refused it{why}.", target, said, doing)
+        refused = f"Ordinary permissions refused it{why}."
+        if seen and seen.allowed:
+            refused = "So do the permissions that it has now; then they may have been others."
+        return none(finding, "permissions", f"{said} {refused}", target, said, doing)
 
     def _crossing(self, finding: Finding, resolved: list[tuple[str, str]]) -> Judged:
         outside = [(p, q) for p, q in resolved if q.startswith("/") and self.rules.refuses("write", q)]

@@ -166,6 +166,30 @@ def test_the_rules_of_a_context_and_of_a_record() -> None:
     assert not of_record(record, "linux").refuses("write", "/srv/given/x")
 
 
+@pytest.mark.parametrize("tool", ["Read", "Grep", "Glob"])
+def test_a_tool_that_only_reads_is_not_refused_by_what_closes_writing(tool: str) -> None:
+    """The same words would be a refused write of Write's; what Read may read the policy tells."""
+    for path, source, remedy in (
+        ("/home/ada/data/x", "none", "not-nd7"),
+        ("/home/ada/.ssh/x", "kernel", "cannot-grant"),
+    ):
+        output = f"EACCES: permission denied, open '{path}'"
+        verdict = explain(Failure(tool=tool, command=path, output=output, project=PROJECT, home=HOME))
+        assert (verdict.source, verdict.remedy, verdict.operation) == (source, remedy, "read"), path
+    wrote = explain(Failure(tool="Write", output="EACCES: permission denied, open '/home/ada/data/x'", project=PROJECT))
+    assert (wrote.source, wrote.operation) == ("kernel", "write")
+
+
+def test_permissions_that_allow_it_now_are_not_said_to_have_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("")
+    failure = Failure(
+        command=f"cat {file}", exit_code=1, output=f"cat: {file}: Permission denied", project=str(tmp_path), home=HOME
+    )
+    assert "Ordinary permissions refused it." in explain(failure).reason
+    assert "it has now" in explain(failure, look=FileLook()).reason
+
+
 def test_silent_programs_are_likely_at_most() -> None:
     base = Failure(exit_code=7, project=PROJECT, home=HOME)
     silent = explain(Failure(command="curl -s http://127.0.0.1:3000/", exit_code=7, project=PROJECT, home=HOME))
