@@ -239,6 +239,10 @@ class Main(Doors):
         self.stream.reload()
         self.detail.redraw()
         self.redraw_bars()
+        row = self.row
+        if row is not None and self.dash.outlook_of(row) is None and self._resting is None:
+            # A grant or its end: what was foreseen under the profile before it is void.
+            self._resting = self.set_timer(REST, self._rested)
 
     def tick(self) -> None:
         self._look()
@@ -280,6 +284,7 @@ class Main(Doors):
             self.session_list.refresh()
 
     def _rested(self) -> None:
+        self._resting = None
         row = self.row
         if row is not None:
             self.dash.work_out(row)

@@ -75,6 +75,8 @@ class Moment(Doors):
     def on_store_changed(self, message: StoreChanged) -> None:
         self.query_one(TextPane).redraw()
         self.redraw_bars()
+        if self.row is not None:
+            self.dash.work_out(self.row)  # a grant, or its end, makes what was foreseen void
 
     def on_outlook_ready(self, message: OutlookReady) -> None:
         self.query_one(TextPane).redraw()

@@ -52,10 +52,10 @@ def _grant(main: Main, key: str) -> str:
         return f"{look.short_path(row.verdict.grant, home)} is granted already"
     outlook = main.dash.outlook_of(row)
     if outlook is None:
-        return why_not(row, main.dash.store.session_of(row))
+        return look.short_text(why_not(row, main.dash.store.session_of(row)), home)
     if outlook.already and key == "grant":
         return f"{look.short_path(outlook.path, home)} is granted already"
-    return outlook.why_not
+    return look.short_text(outlook.why_not, home)
 
 
 def _attach(main: Main) -> str:

@@ -68,8 +68,9 @@ class FilterBar(Vertical):
         if self._wrong:
             return indented(wrap(safe(self._wrong), width - 2), 1, "warn")
         found = Line("text").gap().put(safe(self._found)).gap(3)
-        first, *more = wrap(safe(HINT), width - found.cells - 1)
-        return [found.put(first, "dim"), *indented(more, found.cells, "dim")]
+        at = found.cells  # before the first piece is put behind it
+        first, *more = wrap(safe(HINT), width - at - 1)
+        return [found.put(first, "dim"), *indented(more, at, "dim")]
 
     def _try(self, text: str) -> None:
         try:

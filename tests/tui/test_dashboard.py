@@ -13,6 +13,7 @@ from tui_screen import picture, said, told
 from nd7core.paths import Places
 from nd7tui import keys, look
 from nd7tui.app import Dashboard
+from nd7tui.filters import HINT
 from nd7tui.messages import Paused, Picked
 from nd7tui.model import Batch, Row, SessionRow
 from nd7tui.screens.dashboard import Main
@@ -203,6 +204,16 @@ async def test_the_filter_shows_its_syntax_and_works_while_typing(here: Places) 
         await pilot.press("slash", *"uv", "escape")
         await pilot.pause()
         assert app.store.filter.text == "" and len(app.store.view) == 6
+
+
+async def test_the_whole_syntax_is_shown_at_80_columns(here: Places) -> None:
+    app = Quiet(here)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.fill()
+        await pilot.press("slash")
+        await pilot.pause()
+        shown = picture(app).split()
+        assert [word for word in HINT.split() if word not in shown] == []
 
 
 async def test_keys_typed_into_the_filter_are_text(here: Places) -> None:
