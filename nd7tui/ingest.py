@@ -26,6 +26,7 @@ from nd7core.paths import Places
 from nd7core.record import Record
 from nd7tui.model import Batch, Row, SessionRow
 from nd7tui.roster import roster
+from nd7tui.strangers import tie
 from nd7tui.tracker import Track
 from nd7tui.watch import Watch, watch
 
@@ -260,6 +261,10 @@ class Ingest:
                 continue
             for session_id in record.agent_sessions:
                 self._follow(session_id)
+        self._under()
+
+    def _under(self) -> None:
+        """Give each log the record of its session as it is now."""
         records = {session.pid: session.record for session in self._live if session.record is not None}
         for track in self._tracks.values():
             record = records.get(track.nd7_session) if track.nd7_session is not None else None
@@ -342,6 +347,8 @@ class Ingest:
         rows = self._roster
         if self._moved or force:
             self._moved = False
+            if tie(self._tracks.values(), self._live):
+                self._under()
             rows = roster([*self._live, *self._dead], list(self._tracks.values()), self.places.home)
         with self._lock:
             if rows != self._roster or force:

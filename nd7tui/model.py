@@ -93,6 +93,7 @@ class SessionRow:
         canary: "lit" (a refusal was seen to be seen), "dark" (it was not), "" (no canary yet).
         problem: what is wrong with its directory or log, or "".
         light: the canary's state and why: "enforcing", "blind: ...", "log stopped: ...", "hooks dead: ...".
+        foreign: another nd7 started it, whose rules this one neither knows nor changes.
         mute: runs a program that is no known agent, and no hook has told anything of it: its refusals are not seen.
     """
 
@@ -117,6 +118,7 @@ class SessionRow:
     directory: str = ""
     light: str = ""
     mute: bool = False
+    foreign: bool = False
 
     @property
     def live(self) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from nd7tui.model import Row, SessionRow
 
+FOREIGN = "another nd7 started this session, so only that one can change it"
+
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
@@ -51,6 +53,8 @@ def why_not(row: Row, session: SessionRow | None) -> str:
         return "only a restart under a wider floor helps"
     if not verdict.grant:
         return "there is no path here that a grant could open"
+    if session is not None and session.live and session.foreign:
+        return FOREIGN
     if session is None or row.nd7_session is None:
         return "it belongs to no session of nd7's"
     if not session.live:
@@ -64,6 +68,8 @@ def why_not_restart(session: SessionRow | None) -> str:
         return "no session is selected"
     if not session.live:
         return "the session has ended; nd7 run claude --resume brings it back"
+    if session.foreign:
+        return FOREIGN
     if session.agent != "claude":
         return "only Claude Code can come back to its conversation"
     if not session.session_ids:

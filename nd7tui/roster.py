@@ -89,7 +89,8 @@ def _live_row(session: Session, tracks: Sequence[Track], home: str) -> SessionRo
         row,
         name=name_of(record),
         project=record.project,
-        agent=record.agent or (record.program[0].rpartition("/")[2] if record.program else ""),
+        agent=record.agent
+        or (record.program[0].rpartition("/")[2] if record.program else latest.agent if latest is not None else ""),
         home=record.home,
         started=record.started,
         grants=tuple(
@@ -102,6 +103,7 @@ def _live_row(session: Session, tracks: Sequence[Track], home: str) -> SessionRo
         canary=canary_of(record),
         light=light_of(record),
         mute=mute,
+        foreign=not record.ours,
     )
 
 

@@ -33,7 +33,8 @@ class Track:
 
     Attributes:
         key: of the session that it belongs to, as the roster sees it.
-        nd7_session: pid of the `nd7 run` that it names, or None.
+        nd7_session: pid of the `nd7 run` that it names or was tied to, or None.
+        caller: pid of the process that called the last hook, or 0.
         name: of the session, where the log tells it.
         activity, since: what the session does, and from when (nanoseconds since the epoch).
         started, latest: times of the first and the last frame.
@@ -63,6 +64,7 @@ class Track:
         self._generation = self.follower.generation
         self._shown.clear()
         self.nd7_session: int | None = None
+        self.caller = 0
         self.activity: Activity = "starting"
         self.since = 0
         self.waits_for = ""
@@ -138,6 +140,8 @@ class Track:
         pid = body.get("nd7_session")
         if type(pid) is int:
             self.nd7_session = pid
+        if type(caller := body.get("hook_ppid")) is int:
+            self.caller = caller
         if facts := facts_of(frame):
             self.name, self.cwd, self.agent = facts.name, facts.project, facts.agent
         if not self.cwd and type(cwd := body.get("cwd")) is str:

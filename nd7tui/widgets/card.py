@@ -100,6 +100,8 @@ def known(lines: list[Line], session: SessionRow, width: int, now: int, label: i
         add("grants", str(len(session.grants)))
     if session.live:
         text, role = CANARY[session.canary]
+        if session.foreign and not session.canary:
+            text = "another nd7 started it, and none of its tests are told here"
         # Where the canary is lit, what that means says more than its name for it.
         add("canary", text if session.canary == "lit" else session.light or text, role)
     if session.gaps:
@@ -111,7 +113,8 @@ def in_force(lines: list[Line], session: SessionRow, width: int, label: int = LA
     """What the kernel and nd7 enforce in a session that runs, as its supervisor found it, and what is not in force."""
     add = _adder(lines, width, label)
     if session.live and not session.enforced:
-        add("in force", "its supervisor has not told yet", "warn")
+        yet = "another nd7 started it, and does not tell" if session.foreign else "its supervisor has not told yet"
+        add("in force", yet, "dim" if session.foreign else "warn")
     for part, how in session.enforced.items():
         add(part, how, "warn" if part == NOT_IN_FORCE else "dim")
 

@@ -204,6 +204,39 @@ async def test_damaged_sessions_and_those_of_another_nd7(here: Places, owner: Sl
         assert names["pid:1"].activity == "broken" and "no JSON" in names["pid:1"].problem
 
 
+@pytest.mark.parametrize("told", ["by the process", "by the project"])
+async def test_a_session_of_another_nd7_with_its_log(here: Places, owner: Sleeper, told: str) -> None:
+    """Its record and its frames have the contract's keys and none of ours."""
+    Story(here, "0ld0", f"{here.home}/src/rust").denied_write(f"{here.home}/.cache/old")  # yesterday's, never ended
+    other = Path(here.sessions) / str(owner.pid)
+    for directory in (Path(here.nd7), Path(here.sessions), other):
+        directory.mkdir(0o700, exist_ok=True)
+    record = {"project": f"{here.home}/src/rust", "home": here.home, "state": here.state, "tmp": "/tmp/x"}
+    contract = json.dumps({**record, "exit": "/usr/bin/nd7-exec", "grants": [], "ssh_agent": None})
+    (other / "record.json").write_text(contract)
+    story = Story(here, "5b1d", f"{here.home}/src/rust")
+    caller = {"hook_ppid": owner.pid if told == "by the process" else 2**22 + 1}
+    story.append("session_start", story.body("SessionStart", reason="startup", **caller))
+    app = Dashboard(here)
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: app.store.caught_up and "idle" in picture(app))
+        session = app.store.sessions[f"pid:{owner.pid}"]
+        assert session.session_ids == ("5b1d",) and session.agent == "claude-code" and session.foreign
+        story.denied_write(f"{here.home}/.cache/uv/x")
+        story.ask("Bash")
+        await until(pilot, lambda: "waiting" in picture(app) and any(row.session_id == "5b1d" for row in rows(app)))
+        session = app.store.sessions[f"pid:{owner.pid}"]
+        assert session.live and session.waits_for == "permission for Bash" and session.counts["kernel"] == 1
+        assert app.store.sessions["log:0ld0"].activity == "ended"
+        await pilot.press("end", "g")
+        await until(pilot, lambda: "another nd7 started this session" in said(app))
+        await pilot.press("r")
+        assert "another nd7 started this session" in said(app)
+        assert (other / "record.json").read_text() == contract
+        owner.end()
+        await until(pilot, lambda: app.store.sessions.get("log:5b1d") is not None)
+
+
 async def test_g_grants_and_u_takes_back_for_real(here: Places, live: Story, owner: Sleeper) -> None:
     app = Dashboard(here)
     async with app.run_test(size=(120, 50)) as pilot:
@@ -229,6 +262,8 @@ async def test_g_grants_and_u_takes_back_for_real(here: Places, live: Story, own
         await until(pilot, lambda: rows(app)[0].state == "open")
         after = sessions.load(here, owner.pid).record
         assert after is not None and not after.grants
+        # What the keys would do is told again, without a move to another row and back.
+        await until(pilot, lambda: app.outlook_of(rows(app)[0]) is not None and "policy.sb line" in picture(app))
 
 
 async def test_u_also_works_after_a_restart(here: Places, live: Story, owner: Sleeper) -> None:
