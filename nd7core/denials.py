@@ -73,14 +73,21 @@ class Denials:
         """The grants that would let the open refusals of a session through, siblings under one folder as one."""
         wanted: dict[str, list[str]] = {}
         for row in self.rows(session_id):
-            if row.state in ("open", "repeated") and row.verdict.remedy == "grant" and row.verdict.grant:
+            stands = row.state in ("open", "repeated") and row.tie in ("", "confirmed")  # words alone widen nothing
+            if stands and row.verdict.remedy == "grant" and row.verdict.grant:
                 wanted.setdefault(row.verdict.grant, []).append(row.id)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return []
+        home, project = self._home(session), session.project
         folders: dict[str, list[str]] = {}
         for path in wanted:
             folders.setdefault(dirname(path), []).append(path)
         merged: dict[str, list[str]] = {}
         for folder, members in folders.items():
-            together = len(members) > 1 and not is_shared(folder, self._home(self._sessions[session_id]))
+            # One around the project would open what lies beside it as well, other projects first of all.
+            wide = is_shared(folder, home) or (project and inside(project, folder))
+            together = len(members) > 1 and not wide
             for path in members:
                 merged.setdefault(folder if together else path, []).extend(wanted[path])
         # A proposal below another one is part of it.
@@ -262,7 +269,7 @@ class Denials:
 
     def _note(self, session: _Session, note: Note) -> list[Denial]:
         body = note.body
-        if note.kind == "session_start":
+        if note.kind in ("session_start", "prompt"):
             session.project = session.project or _text(body, "cwd")
             return []
         if session.refusals.feed(note):

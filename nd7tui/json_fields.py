@@ -133,7 +133,14 @@ SHAPES: dict[str, Shape] = {
             Field("problem", "string", "what is wrong with its directory or log, or empty"),
         ),
     ),
-    "denials": Shape("one object a line", (*_DENIAL, Field("name", "string", "of the session"))),
+    "denials": Shape(
+        "one object a line",
+        (
+            *_DENIAL,
+            Field("name", "string", "of the session"),
+            Field("proposal", "path", "one grant for this and others of the session that are still open", True),
+        ),
+    ),
     "explain": Shape(
         "one object; with --jsonl one for each line of the input",
         (

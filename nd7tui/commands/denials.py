@@ -9,6 +9,7 @@ examples:
 
 A row is one refusal however often it came.  Its state: open; granted, once a grant covers it; proved, once the same
 call went through; repeated, when it came again after the grant; obsolete, when it passes without one.
+What one grant of a folder would let through together is told below the rows, in JSON as `proposal`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 from nd7core.errors import Nd7Error
 
 if TYPE_CHECKING:
-    from nd7core.denials import Denial, Denials
+    from nd7core.denials import Denial, Denials, Proposal
     from nd7core.paths import Places
     from nd7core.record import Record
 
@@ -42,10 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
     from nd7core.denials import denial_fields
     from nd7core.mask import fields
     from nd7core.paths import places
+    from nd7core.text import safe_path
 
     where = places()
     rows: list[Denial] = []
     of: dict[str, tuple[str, str]] = {}
+    proposed: dict[str, Proposal] = {}
     damaged = 0
     for session_id, record in chosen(where, arguments.session):
         found, damage = read(where, session_id, record)
@@ -53,17 +56,24 @@ def run(arguments: argparse.Namespace) -> int:
         if more := found.rows(session_id, all_failures=arguments.all):
             of[session_id] = of_session(where, session_id, record)
             rows += more
+            several = (one for one in found.proposals(session_id) if len(one.denials) > 1)
+            proposed.update((row_id, one) for one in several for row_id in one.denials)
     rows.sort(key=lambda row: (row.ts, row.id))
     for row in rows:
         if arguments.json:
             name, project = of[row.session_id]
             told = {**denial_fields(row), "name": name, "project": project}
+            if row.id in proposed:
+                told["proposal"] = proposed[row.id].grant
             print(json.dumps(told if arguments.show_secrets else fields(told)))
         else:
             name = of[row.session_id][0] if len(of) > 1 else ""
             print(shown(row, name, secrets=arguments.show_secrets))
-    if not rows and not arguments.json:
-        print("no refusal is on record")
+    if not arguments.json:
+        for one in dict.fromkeys(proposed.values()):
+            print(f"one grant for {len(one.denials)} of them: nd7 allow {safe_path(one.grant)}")
+        if not rows:
+            print("no refusal is on record")
     if damaged:
         sys.stderr.write(
             f"nd7: {damaged} damaged place{'s' if damaged > 1 else ''} in the logs; `nd7 verify` names them\n"

@@ -131,6 +131,26 @@ def test_siblings_become_one_proposal_and_the_home_none() -> None:
     }
 
 
+def test_a_proposal_is_not_around_the_project_nor_widened_by_words() -> None:
+    denials = Denials()
+    for number, folder in enumerate((f"{HOME}/work/a", f"{HOME}/work/b", f"{HOME}/data/a"), start=1):
+        denials.feed(refused(number, folder=folder), record())
+    denials.feed(AgentWords("s-1", f"The sandbox denied writing to {HOME}/data/b/x.", 9, 9000), record())
+    assert [proposal.grant for proposal in denials.proposals("s-1")] == [
+        f"{HOME}/work/a",
+        f"{HOME}/work/b",
+        f"{HOME}/data/a",
+    ]
+    assert denials.proposals("s-none") == []
+
+
+def test_the_project_is_known_from_the_prompt_where_no_start_was_recorded() -> None:
+    denials = Denials()
+    denials.feed(Note("s-1", "prompt", "go", 1, 1, {"cwd": PROJECT}))
+    (row,) = denials.feed(AgentWords("s-1", f"The sandbox denied writing to {PROJECT}/a.py.", 2, 2000))
+    assert row.tie == "contradicted" and not row.verdict.grant
+
+
 def test_write_edit_and_read_need_a_restart() -> None:
     denials = Denials()
     temporary = f"EACCES: permission denied, open '{OUT}/plan.md.tmp.4242.9f3e01'"

@@ -77,6 +77,30 @@ def test_each_denial_of_every_session(where: Places, capsys: pytest.CaptureFixtu
     assert len(out.splitlines()) == 2
 
 
+def test_what_one_grant_would_let_through_together_is_told(where: Places, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = ("/home/ada/data/a", "/home/ada/data/b", "/home/ada/lone")
+    frames = [
+        frame
+        for folder in folders
+        for frame in call(folder, f"touch {folder}/x", f"touch: cannot touch '{folder}/x': Permission denied")
+    ]
+    write(Path(where.state), "one", *frames)
+    rows = [json.loads(text) for text in run(capsys)[0].splitlines()]
+    assert [row.get("proposal") for row in rows] == ["/home/ada/data", "/home/ada/data", None]
+    said = run(capsys, json=False)[0].splitlines()
+    assert len(said) == 4 and said[-1] == "one grant for 2 of them: nd7 allow /home/ada/data"
+
+
+@pytest.mark.parametrize("folder", ["kiln", "//home/ada/kiln", "/a/../b", "", "/\udc80", "/", "/x\n", "~"])
+def test_no_folder_in_a_log_ends_the_reading(where: Places, capsys: pytest.CaptureFixture[str], folder: str) -> None:
+    """A session's hooks tell where it works: it could have hidden every session's denials by a path that is none."""
+    frames = [(kind, {**body, "cwd": folder}) for kind, body in call("a", f"touch {OUT}", REFUSED)]
+    write(Path(where.state), "odd", *frames, ("grant", {"path": "/x/../y", "action": "grant"}))
+    write(Path(where.state), "one", *call("b", f"touch {OUT}", REFUSED))
+    rows = [json.loads(text) for text in run(capsys, all=True)[0].splitlines()]
+    assert [row["target"] for row in rows] == [OUT, OUT]
+
+
 def test_damage_is_told_and_the_rest_is_read(where: Places, capsys: pytest.CaptureFixture[str]) -> None:
     directory = write(Path(where.state), "one", *call("a", f"touch {OUT}", REFUSED))
     log = directory / "events.ndjson"
