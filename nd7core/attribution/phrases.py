@@ -10,7 +10,8 @@ import re
 
 # The system refused, in so many words.
 STRONG = re.compile(
-    r"\bno[ _-]new[ _-]privileges?\b|\b(?:I|we)(?:['’]m| am|['’]re| are| was| were) (?:\w+ )?(?:not|"
+    r"\bno[ _-]new[ _-]privileges?\b|\b(?:os error|Errno) (?:1|13|30)\b|\b(?:I|we)(?:['’]m| am|['’]re| are| was|"
+    r" were) (?:\w+ )?(?:not|"
     r"never) (?:allowed|permitted|authori[sz]ed)\b|"
     r"\b(?:don.t|do not|doesn.t|does not) (?:seem|appear) to have (?:\w+ ){0,2}(?:permissions?|access|rights?)\b|"
     r"\b(?:seems?|appears?) to be (?:restricted|blocked|denied|forbidden)\b|\b(?:access|permission|operation|"
@@ -41,7 +42,8 @@ STRONG = re.compile(
     r"keeps?) .{0,20}\bread-?only\b|\bpermissions?\b.{0,40}\b(?:is|are|was|were) (?:missing|lacking|withheld|"
     r"not (?:given|granted|there))\b|\b(?:permission|permitted|denied|sandbox\w*|polic\w+|restrict\w*|read-only|"
     r"blocked)\b.{0,80}?\b(?:couldn.t|could not|can.t|cannot|unable to|prevent\w*|failed|fails)\b|\b(?:needs?|"
-    r"requires?)\b.{0,60}\b(?:write |read |network )?access\b.{0,60}\b(?:outside|not have|don.t have|beyond)\b",
+    r"requires?)\b.{0,60}\b(?:write |read |network )?access\b.{0,60}(?:\boutside|\bnot have|n.t have|\blacks?|"
+    r"\bbeyond)\b",
     re.IGNORECASE,
 )
 # Another language's words for the same; matched as parts of words, since endings vary.
@@ -108,7 +110,8 @@ CONDITION = re.compile(
     r"\b(?:if|unless|whenever|in case|should (?:the|this|it|you|that|any)|would (?:be |get |have been )?(?:block|"
     r"den|refus|reject|prevent|need)\w*|might|may (?:be|get|need|fail)|could be|can be (?:block|den|refus)\w*|"
     r"(?:can|could|may) (?:block|deny|refuse|reject|prevent|restrict)\b|suppose|in general|typically|normally|"
-    r"usually|often|once you|when (?:the|a|an|you|users?|it)|by default|so that|to avoid|avoids?|in order to|"
+    r"usually|often|once you|(?<!crashed )(?<!failed )(?<!stopped )(?<!aborted )(?<!died )when (?:the|a|an|you|"
+    r"users?|it)|by default|so that|to avoid|avoids?|in order to|"
     r"tells? you|lets you|let me know|make sure|ensure|as long as|e\.g\.|for example|otherwise|or else|"
     r"without (?:the|an?|this|that|its)(?= ))\b",
     re.IGNORECASE,
@@ -278,7 +281,8 @@ WORK_DONE = re.compile(
 GIVEN = re.compile(
     r"\byou (?:have |just |'ve )?(?:pasted|posted|shared|sent|linked|quoted|showed|mentioned|reported|described|"
     r"attached)\b|\bin your (?:\w+ )?(?:logs?|trace|output|paste|journal|report|screenshot)\b|"
-    r"\biframe\b|\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|middleware|implementation|plugin|"
+    r"\biframe\b|\bwhich is what\b|\bas it should\b|\b(?:our|my|your) (?:\w+ ){0,3}(?:wrapper|module|class|function|"
+    r"middleware|implementation|plugin|"
     r"service|app|library|daemon)\b|\b(?:by design|on purpose|as (?:intended|requested|designed|expected|required)|"
     r"as you (?:asked|requested|wanted|wished|said)|per your|deliberately|intentionally)\b|"
     r"(?<!n.t )(?<!not )\b(?:look(?:ed)? at|explain\w*|describ\w+|understand|know|shows?|decid\w+|determin\w+|"
@@ -301,7 +305,8 @@ ANOTHER = re.compile(
     r"VM)\b.{0,20}\b(?:can.t|cannot|could not|couldn.t|may not|won.t be able|is denied|is(?:n.t| not) allowed|"
     r"gets?|got|hits?|sees?|fails? with|dies? with|runs? into)\b|\b(?:inside|within|in) (?:the|a|each|"
     r"your) (?:container|pod|guest|VM|chroot|jail)\b|\bon (?:Windows|Android|iOS|Kubernetes|OpenShift|NTFS|Vercel|"
-    r"Heroku|Netlify|Lambda|Cloud Run)\b|\bthe server.s\b|\bSELinux\b|\bAppArmor\b|\b(?:mypy|pyright|eslint|tsc|"
+    r"Heroku|Netlify|Lambda|Cloud Run)\b|\bthe server.s\b|\bDockerfile['’]s\b|\bSELinux\b|\bAppArmor\b|\b(?:mypy|"
+    r"pyright|eslint|tsc|"
     r"rustc|clippy|ruff|pylint|typescript|(?:the )?(?:compiler|linter|type checker|borrow checker|validator|"
     r"schema))\b.{0,20}\b(?:complains?|says|rejects|refuses|forbids|reports|doesn.t)\b",
     re.IGNORECASE,

@@ -128,7 +128,9 @@ _CLOSED = re.compile(
     r"\b(?:is|are|was|were)(?:n.t| not) (?:\w+ )?(?:writ(?:e)?able|readable|accessible|reachable|open|allowed|"
     r"permitted|"
     r"available)\b|\b(?:write|read)-protected\b|\bout of (?:bounds|reach)\b|\blocked (?:down|for me)\b|"
-    r"\bclosed (?:to|for) me\b",
+    r"\bclosed (?:to|for) me\b|"
+    r"\b(?:refuse[sd]?|den(?:y|ies|ied)|rejects?|rejected|blocks?|blocked) (?:all |any |my )?(?:writes?|reads?|access|"
+    r"changes|edits)\b",
     re.IGNORECASE,
 )
 

@@ -154,7 +154,7 @@ _SERVICE = re.compile(
 )
 _PRIVILEGED = re.compile(
     r"\b(?:u?mount(?:ing)?|chroot|unshare|sysctl|insmod|modprobe|set-?uid|sudo|su|ptrace|namespaces?|bwrap|"
-    r"attach\w*|lldb|gdb|strace|dtrace|nested sandbox(?:es)?|io_uring)\b"
+    r"crontab|attach\w*|lldb|gdb|strace|dtrace|nested sandbox(?:es)?|io_uring)\b"
 )
 _RUNS = re.compile(
     r"/s?bin/|\b(?:execut\w*|run(?:ning)?|launch\w*|start(?:ing)?|spawn\w*|invok\w*) (?:the \w+ )?[`'\"]?[~/.]|"
