@@ -23,9 +23,14 @@ from nd7exec.agents import Launch, claude_arguments
 STATE = ("session-env", "sessions", "shell-snapshots", "tasks", "todos", "teams", "file-history", "plans", "debug")
 """Below the configuration directory, written by a session; a session's transcripts come beside these."""
 
-PRIVATE = ("session-env", "shell-snapshots")
-"""Of these: scripts that a session's every command sources, kept while it runs.  They lie beside those of the person's
-other sessions, confined or not, which would run what this one writes there; so it gets a pair of its own."""
+PRIVATE = ("session-env", "shell-snapshots", "teams")
+"""Of these: scripts that a session's every command sources, and the mailboxes of its team, kept while it runs.  They
+lie beside those of the person's other sessions, confined or not, which would run the ones and obey the others (a
+message there may set an agent's permission mode); so it gets some of its own."""
+
+SPARE = ("shell-snapshots", "teams")
+"""Of these, what is not written where a session can have none of its own.  Without the snapshots each command starts a
+login shell (measured), without the mailboxes there is no team."""
 
 SETTINGS = (
     "settings.json",
@@ -87,8 +92,7 @@ class Claude:
             environ=environ,
             writable=(*launch.writable, *writable),
             private=(*launch.private, *(canonical(os.path.join(config, name)) for name in PRIVATE)),
-            # Without it each command starts a login shell instead of sourcing the snapshot (measured).
-            spare=(*launch.spare, canonical(os.path.join(config, "shell-snapshots"))),
+            spare=(*launch.spare, *(canonical(os.path.join(config, name)) for name in SPARE)),
             protected=(*launch.protected, *_protected(config, launch)),
             allowed_ids=launch.allowed_ids | given.session_ids,
             older=_conversations(os.path.join(config, "projects", project_folder(launch.project))),

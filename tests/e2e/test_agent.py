@@ -211,13 +211,14 @@ def test_its_transcript_is_written_and_its_settings_are_not(world):
 
 
 def test_scripts_that_other_sessions_source_are_out_of_reach(world):
-    others = [f"{world.home}/.claude/shell-snapshots/snapshot-bash-1-a.sh", f"{world.home}/.claude/session-env/a/x.sh"]
+    names = ("shell-snapshots/snapshot-bash-1-a.sh", "session-env/a/x.sh", "teams/theirs/inboxes/lead.json")
+    others = [f"{world.home}/.claude/{name}" for name in names]
     for path in others:
         world.write(path, "# theirs\n")
-    tries = "; ".join(f"echo evil >> {path}; rm -f {path}" for path in others)
+    tries = "; ".join(f"mkdir -p $(dirname {p}); echo evil >> {p}; rm -f {p}" for p in others)
     listed = "ls ~/.claude/shell-snapshots ~/.claude/session-env"
     run = agent.headless(world, {"turns": [bash(tries, "t"), bash(listed, "ls"), said("done")]}, args=BYPASS)
-    assert [world.read(path) for path in others] == ["# theirs\n"] * 2
+    assert [world.read(path) for path in others] == ["# theirs\n"] * 3
     assert "snapshot-bash" in run.results["ls"].text
     assert run.session_id in run.results["ls"].text
     assert world.listdir(f"{world.home}/.claude/session-env") == ["a"]
