@@ -48,6 +48,7 @@ _NOUNS = names(
 )
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|localhost|[\w-]+(?:\.[\w-]+)*:\d{2,5}")
 _SOURCE_OF = re.compile(r"[a-z0-9_][\w+-]*\.(?!(?:com|org|net|io|dev|test|local|lan|app)$)[A-Za-z]\w{0,3}")
+_FILE_SAID = re.compile(r"\b(?:file|directory|folder) [\w@%+=,~-]+\.\w+$")
 _CAMEL = re.compile(r"[a-z]+(?:[A-Z][a-z]+)+")
 _FILE_NAME = re.compile(r"[\w@%+=~-]*(?:[./][\w@%+=~-]+)+/?")
 _CLOSE_BEHIND = re.compile(r"^(?::? ?[bu]?|, \w+ )$")
@@ -139,6 +140,8 @@ def _relative(segment: str, program: str) -> str:
             return files[0]  # `cannot create main.o`, in any language and order
     if not _name_like(last):
         return ""
+    if _FILE_SAID.search(segment):
+        return last
     if "/" in last:
         return last
     if _CAMEL.fullmatch(last):
