@@ -103,11 +103,16 @@ class OuterTerminal:
                 self.is_raw = True
 
     def restore(self) -> None:
-        """As it was.  Does not wait for output: a stopped terminal would hold us here."""
+        """As it was.  Does not wait for output: a stopped terminal would hold us here.
+
+        What has come in and was not read was for the session, and may be of its making: a terminal answers what a
+        program asks of it as if the answer were typed, and the shell would take it for a command.
+        """
         self._wait_for_it(True)
         if self.is_raw:
             self.is_raw = False
             with contextlib.suppress(termios.error):
+                termios.tcflush(self.control, termios.TCIFLUSH)
                 termios.tcsetattr(self.control, termios.TCSANOW, self.saved)
 
     def read(self) -> bytes | None:
