@@ -31,6 +31,12 @@ _LISTERS = names(
     "ls dir stat du wc cd find fd tree realpath readlink md5sum sha256sum cksum test exa eza lsd file which type ps "
     "pgrep"
 )
+# They read source text and say what they think of it; a file that is closed to them they name.
+_LINTERS = names(
+    "shellcheck semgrep eslint tsc vue-tsc mypy pyright pylint ruff flake8 bandit rubocop golangci-lint staticcheck "
+    "hadolint yamllint actionlint stylelint markdownlint vale codespell checkov tflint clippy clang-tidy cppcheck "
+    "phpstan psalm credo detekt ktlint swiftlint spectral sqlfluff ansible-lint oxlint biome"
+)
 _GIT_SHOWS = names("log diff show blame grep shortlog reflog cat-file ls-files status describe rev-list whatchanged")
 _GH_SHOWS = names("view diff api browse")
 _OWN_OF_GIT = ("fatal", "error", "warning", "git", "hint", "ssh")
@@ -84,6 +90,9 @@ class Content:
         working = [simple for simple in commands if simple.name not in _NEUTRAL and simple.name]
         self.elsewhere = any(others.elsewhere(simple) for simple in working)
         self.remote_end = next((end for simple in working if (end := others.remote_end(simple))), "")
+        self.judging = bool(working) and all(
+            not _LINTERS.isdisjoint((simple.name, *simple.words[:3])) for simple in working
+        )
         self.reading = bool(working) and all(_shows(simple) for simple in working)
         if self.reading and all(simple.name in _LISTERS for simple in working):
             self.reading = False  # they print names and numbers, never a file's text
@@ -140,6 +149,8 @@ class Content:
             return True
         if _DIAGNOSTIC.match(line) and not (finding and any(map(looks_like_path, finding.paths))):
             return True
+        if self.judging and finding is not None and not finding.paths and not _SYSTEMS.search(line):
+            return True
         if not self.reading:
             return bool(_GREPPED.match(line)) and bool(self.names & {"grep", "rg", "ag", "ack"})
         return not self._in_own_name(line, finding)
@@ -172,6 +183,8 @@ class Content:
         if program in self.names and program not in ("echo", "printf"):
             return program in ("curl", "cd") or self._about_arguments(finding)
         if "git" in self.names and program in _OWN_OF_GIT:
+            return True
+        if "systemctl" in self.names and line.startswith("Failed to "):
             return True
         if "curl" in self.names and line.startswith("* "):
             return True
@@ -232,6 +245,7 @@ _NOUN = re.compile(
     r"message|handling|exception|response|dialog|screen|banner|text|string)\b",
     re.IGNORECASE,
 )
+_SYSTEMS = re.compile(r"\bos error \d|\[Errno \d")
 _LISP = re.compile(r"\([\w-]*(?:error|denied) \"")  # a condition as Emacs prints it: all its parts are strings
 _ROW = re.compile(
     r"^[\s\"'{[(|]*(?:(?P<number>-?\d{1,4})\b[^\w/~.]{1,12}(?:E[A-Z0-9]{2,15}\b)?|(?P<name>E[A-Z0-9]{2,15})\b)"
@@ -284,6 +298,8 @@ def _shows(simple: Simple) -> bool:
         return not any(
             word in ("-o", "-O", "--output", "--remote-name") or re.fullmatch(r"-[a-zA-Z]*[oO]", word) for word in words
         )
+    if name in ("systemctl", "launchctl", "service"):
+        return not {"status", "show", "cat", "list", "print"}.isdisjoint(words[:4])
     if name in ("awk", "gawk", "mawk"):
         return not any("inplace" in word or ">" in word or "system(" in word for word in words[:20])
     if name in ("python", "python3"):
