@@ -27,15 +27,20 @@ _FOLLOW, _NO_FOLLOW = 0, syscalls.AT_SYMLINK_NOFOLLOW
 
 
 class Metadata:
-    """The decisions about metadata.
-
-    Attributes:
-        rules: what may be written.
-    """
+    """The decisions about metadata."""
 
     def __init__(self, desk: Desk, rules: LinuxRules, terminal: str) -> None:
         self.rules = rules
         self._desk, self._terminal = desk, terminal
+
+    @property
+    def rules(self) -> LinuxRules:
+        """What may be written; new ones may be assigned at any time."""
+        return self._rules
+
+    @rules.setter
+    def rules(self, rules: LinuxRules) -> None:
+        self._rules = mounts.with_aliases(rules)
 
     def decisions(self) -> dict[str, Callable[[Call], Reply]]:
         """System call -> what answers it."""

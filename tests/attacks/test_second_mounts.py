@@ -42,6 +42,10 @@ def write_it(_: Targets, path: str) -> int:
     return Path(path).write_text("changed")
 
 
+def change_its_mode(_: Targets, path: str) -> None:
+    os.chmod(path, 0o666)
+
+
 @pytest.fixture(
     scope="module",
     params=[(config, uid) for config in (FULL, BARE) for uid in UIDS],
@@ -65,6 +69,13 @@ def test_what_is_hidden_is_hidden_there_too(cell: confined.Cell, name: str) -> N
 def test_what_is_protected_is_protected_there_too(cell: confined.Cell, name: str) -> None:
     outcome = cell.run(__name__, "write_it", argument=f"{cell.top}/{name}/nd7/sessions/a/events.ndjson")
     assert outcome.how == "raised" and outcome.errno in (13, 30), outcome
+
+
+@pytest.mark.parametrize("name", ["home/project/state", "tmp/home/.local/state"])
+def test_so_are_modes_and_times(cell: confined.Cell, name: str) -> None:
+    outcome = cell.run(__name__, "change_its_mode", argument=f"{cell.top}/{name}/nd7/sessions/a/events.ndjson")
+    assert outcome.how == "raised" and outcome.errno in (13, 30), outcome
+    assert cell.run(__name__, "change_its_mode", argument=f"{cell.top}/home/project/readme").how == "returned"
 
 
 def test_what_lies_beside_it_is_as_it_was(cell: confined.Cell) -> None:
