@@ -3,7 +3,7 @@
     python screenshots/make.py           writes NAME-COLUMNSxROWS.svg and .png
     python screenshots/make.py --check   makes them in memory and says which of the files here are out of date
 
-Needs cairosvg and the font DejaVu Sans Mono for the PNGs, and Linux with Landlock; takes a quarter of a minute.
+Needs cairosvg and the font DejaVu Sans Mono for the PNGs, and Linux with Landlock; takes half a minute.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import difflib
 import html
 import os
 import re
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -23,6 +24,19 @@ sys.path.insert(0, str(HERE.parent))
 SIZES = ((120, 36), (80, 24))
 FONT = "DejaVu Sans Mono"
 SECONDS = 30.0
+
+
+# A session with a terminal, as `nd7 run --detach` starts one, on the demo's stage; the demo's own has none.
+SHELL = """import os, sys
+sys.path.insert(0, sys.argv[1])
+from nd7exec.lifecycle import Wish, prepare
+from nd7exec.supervisor import Supervisor
+from nd7tui.demo.stage import Stage
+stage = Stage(sys.argv[2])
+words = ("sh", "-xc", "cat README.md; touch ~/notes/x; exec sleep 600")
+session = prepare(Wish(words, stage.project, "shell"), stage.places, stage.environ(os.environ))
+sys.exit(Supervisor(session, stage.places, frozenset(), lambda line: None, pty=True).run())
+"""
 
 
 async def until(true: object, what: str) -> None:
@@ -41,6 +55,7 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
     from nd7tui.demo import stage
     from nd7tui.demo.drive import Driver
     from nd7tui.model import Batch
+    from nd7tui.screens.ask import Ask
     from nd7tui.screens.dashboard import Main
 
     class Still(Dashboard):
@@ -52,7 +67,9 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             super().arrived(batch)
 
     set_up = stage.make()
+    os.chdir(set_up.project)  # which the form for a new session proposes
     tries: list[str] = []
+    shells: list[subprocess.Popen[bytes]] = []
     driver = Driver(set_up, told=lambda: tries.append("again") if driver.played else None)
     thread = threading.Thread(target=driver.run, daemon=True)
     thread.start()
@@ -76,10 +93,16 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             await until(lambda: len(app.store.view) >= 7, "every refusal to be in the stream")
             await pilot.press("home")
             await take("dashboard")
+            await pilot.press("slash", *"source:k op:write")
+            await take("filter")
+            await pilot.press("escape", "home")
             await pilot.press("enter")
             await take("moment")
             await pilot.press("escape", "G", "down")
             await take("wider")
+            await pilot.press("enter")
+            await until(lambda: isinstance(app.screen, Ask), "what is dangerous to be asked about")
+            await take("ask")
             await pilot.press("escape", "g")
             await until(lambda: first_state() == "proved" and tries == ["again"], "the granted write to pass")
             await until(lambda: all(s.activity == "idle" for s in app.store.sessions.values()), "the agent to rest")
@@ -108,10 +131,25 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             await take("targets")
             await pilot.press("escape", "escape", "home")
             await until(lambda: isinstance(app.screen, Main), "the first screen")
+            await pilot.press("n", "tab", *"login", "tab", *"mend", "space", *"the", "space", *"login")
+            await take("launch")
+            await pilot.press("escape")
+            await until(lambda: isinstance(app.screen, Main), "the first screen again")
             app.theme = "nd7-light"
             app.changed()
             await take("light")
+            app.theme = "nd7-dark"
+            shells.append(subprocess.Popen([sys.executable, "-I", "-c", SHELL, str(HERE.parent), set_up.top]))
+            await until(lambda: len(app.store.sessions) > 1, "the session with a terminal")
+            await pilot.press("shift+tab", "end")
+            await until(lambda: "touch:" in app.export_screenshot(), "its screen")
+            await until(lambda: all(s.canary == "lit" for s in app.store.sessions.values()), "its self-test")
+            await take("screen")
     finally:
+        for shell in shells:
+            shell.terminate()
+            shell.wait(SECONDS)
+        os.chdir(HERE)
         driver.end()
         thread.join(5.0)
     return taken

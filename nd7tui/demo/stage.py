@@ -25,6 +25,7 @@ NAME = "nd7-demo"
 FILES = {
     "home/.ssh/id_ed25519": "-----BEGIN OPENSSH PRIVATE KEY-----\nnot a key: this is nd7's demo\n",
     "home/notes/releases.txt": "v0 released\n",
+    "home/notes/.envrc": "# what direnv runs when somebody enters the folder\n",
     "home/notes/ideas.md": "- a demo\n",
     "home/notes/meetings/monday.md": "- ship it\n",
     "home/notes/wifi-password.txt": "not a password: this is nd7's demo\n",
