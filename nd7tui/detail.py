@@ -158,6 +158,8 @@ def _mend(
         found += _key(g, "nothing: no grant opens this, see why below", width, "dim")
     elif reason:
         found += _key(g, f"nothing: {look.short_text(reason, home)}", width, "dim")
+    elif outlook is not None and outlook.already and row.state == "repeated":
+        found += _key("↻", f"granted, and refused all the same: {_still(outlook)}", width, "warn")
     elif outlook is not None and outlook.already:
         found += _key(g, f"nothing new: {path} is granted already", width, "dim")
     elif outlook is not None and outlook.dangers:
@@ -188,6 +190,15 @@ def _mend(
     if hidden:
         found += _key(caps["reveal"], hidden, width, "dim", "screen.press('reveal')")
     return found
+
+
+def _still(outlook: Outlook) -> str:
+    """Why a grant that is in force has not helped, as far as nd7 can tell."""
+    if outlook.ordinary and outlook.ordinary != "would let it":
+        return f"the file's own permissions {outlook.ordinary}, and no grant changes those"
+    if outlook.refused_by:
+        return f"the profile refuses it in spite of the grant, by {outlook.refused_by.strip()}"
+    return "not by the profile as it is now; another try will tell"
 
 
 def _restart(cap: str, session: SessionRow | None, width: int) -> list[Line]:

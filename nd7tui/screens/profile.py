@@ -109,7 +109,8 @@ class Profile(Page):
             finally:
                 os.close(directory)
             record = load(self.dash.places, session.pid).record
-            start = render(build(replace(record, grants=()))).decode("utf-8", "surrogateescape") if record else text
+            begun = tuple(grant for grant in record.grants if grant.floor) if record else ()
+            start = render(build(replace(record, grants=begun))).decode("utf-8", "surrogateescape") if record else text
             lines = changes(text, start)
         except (Nd7Error, OSError) as error:
             problem = error.message if isinstance(error, Nd7Error) else f"policy.sb: {error.strerror}"

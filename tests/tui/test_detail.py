@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import tui_rows
 
 from nd7core.attribution.verdict import Verdict
 from nd7tui import keys
 from nd7tui.detail import detail
 from nd7tui.model import Row, SessionRow
+from nd7tui.outlook import Outlook
 
 SESSION, *_ = tui_rows.sessions()
 BY_ID = {row.id: row for row in tui_rows.rows()}
 
 
-def text(row: Row, session: SessionRow | None = SESSION, width: int = 100) -> str:
-    return " ".join(" ".join(str(line.text) for line in detail(row, session, None, keys.caps({}), width)).split())
+def text(row: Row, session: SessionRow | None = SESSION, width: int = 100, outlook: Outlook | None = None) -> str:
+    return " ".join(" ".join(str(line.text) for line in detail(row, session, outlook, keys.caps({}), width)).split())
 
 
 def test_a_command_that_nd7_exec_could_not_run_is_about_the_session_and_no_path() -> None:
@@ -46,6 +48,27 @@ def targets(*names: str) -> Row:
 def test_a_host_whose_port_stands_there_is_no_second_target() -> None:
     assert "and localhost" not in text(targets("localhost:3000", "localhost"))
     assert "and [::1]:3000" in text(targets("localhost:3000", "localhost", "[::1]:3000"))
+
+
+@pytest.mark.parametrize(
+    ("foreseen", "because"),
+    [
+        (
+            {"ordinary": "would refuse it too: it is root's"},
+            "the file's own permissions would refuse it too: it is root's",
+        ),
+        (
+            {"refused_by": "(deny file-write* (subpath X))", "ordinary": "would let it"},
+            "by (deny file-write* (subpath X))",
+        ),
+        ({}, "another try will tell"),
+    ],
+)
+def test_why_a_grant_has_not_helped(foreseen: dict[str, str], because: str) -> None:
+    row = replace(BY_ID["3f0c/1"], state="repeated")
+    outlook = replace(Outlook(row.verdict.grant, already=True), **foreseen)
+    shown = text(row, width=200, outlook=outlook)
+    assert "granted, and refused all the same" in shown and because in shown
 
 
 def test_many_targets_are_wrapped_and_not_cut() -> None:

@@ -17,10 +17,12 @@ from tui_screen import picture, said, told, until
 
 from nd7core import sessions
 from nd7core.paths import Places
+from nd7core.record import Grant
 from nd7tui.app import Dashboard
 from nd7tui.ingest import Ingest
 from nd7tui.messages import Arrived
 from nd7tui.model import Row
+from nd7tui.notices import Wanted
 from nd7tui.screens.ask import Ask
 from nd7tui.screens.dashboard import Main
 from nd7tui.screens.grants import Grants
@@ -356,6 +358,50 @@ async def test_the_profile_and_its_changes(here: Places, live: Story, owner: Sle
         screen = app.screen
         assert isinstance(screen, Profile) and screen.read is not None
         assert any(mark == "+" and "/.cache/uv" in text for mark, _, text in screen.read.lines)
+
+
+async def test_what_a_session_started_with_is_no_change_of_its_profile(here: Places, owner: Sleeper) -> None:
+    begun = Grant(f"{here.home}/.cache/pip", scope="project", created=1, floor=True)
+    Story(here, "3f0c", f"{here.home}/src/api", owner.pid, grants=(begun,)).start()
+    app = Dashboard(here)
+    async with app.run_test(size=(120, 60)) as pilot:
+        await until(pilot, lambda: "1 live" in picture(app))
+        await pilot.press("shift+tab", "down", "p")
+        await until(pilot, lambda: isinstance(app.screen, Profile) and "as it was at the start" in picture(app))
+        assert "/.cache/pip" in picture(app)
+
+
+@pytest.mark.parametrize(("steps", "scope"), [(["left"] * 4, "once"), (["right"], "project")])
+async def test_the_ladder_grants_for_one_command_and_for_good(
+    here: Places, live: Story, owner: Sleeper, steps: list[str], scope: str
+) -> None:
+    app = Dashboard(here)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: rows(app))
+        await pilot.press("G")
+        await until(pilot, lambda: isinstance(app.screen, Wider) and len(app.screen) >= 3)
+        await pilot.press(*steps, "enter")
+        await until(pilot, lambda: rows(app)[0].state == "granted")
+        record = sessions.load(here, owner.pid).record
+        assert record is not None and [grant.scope for grant in record.grants] == [scope]
+        assert f"--{scope}" in app.store.deeds[-1].command
+
+
+async def test_a_command_of_the_persons_is_told_of_what_is_new(
+    here: Places, live: Story, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("told")
+    (folder / "tell").write_text(f'#!/bin/sh\necho "$ND7_EVENT $1" >> {folder}/told\n')
+    (folder / "tell").chmod(0o700)
+    app = Dashboard(here, wanted=Wanted(command=str(folder / "tell")))
+    async with app.run_test(size=(120, 36)) as pilot:
+        await until(pilot, lambda: app.store.caught_up)
+        live.denied_write(f"{here.home}/.npm/x")
+        live.ask("Bash")
+        await until(pilot, lambda: (folder / "told").exists() and (folder / "told").read_text().count("\n") == 2)
+        told = (folder / "told").read_text()  # and nothing of the refusal that was there before
+        assert f"denied api was refused write: {here.home}/.npm/x" in told
+        assert "waiting api waits for permission for Bash" in told
 
 
 async def test_a_burst_is_one_message_a_frame_and_loses_nothing(here: Places, live: Story) -> None:
