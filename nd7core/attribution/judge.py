@@ -19,6 +19,7 @@ from nd7core.attribution.verdict import Evidence, Operation, Remedy
 
 # Which errors a sandbox of this kernel answers with where a file is meant.
 _OF_FILES = {"linux": frozenset({"EACCES", "EROFS", "ANY", ""}), "darwin": frozenset({"EPERM", "EROFS", "ANY", ""})}
+_MOST_FOLDERS, _LONGEST = 32, 1024  # folders of one command that are asked about, and how long one may be
 _MODES = re.compile(r"[\"']\s*,\s*[\"'](?P<mode>[rwax+bt]{1,3})[\"']")
 
 
@@ -54,9 +55,13 @@ class Judge:
             for simple in self.commands
             if printed in simple.words or any(target == printed for _, target in simple.redirects)
         ]
-        for simple in (*own, *naming):
-            if self.rules.refuses("write", paths.resolve(printed, simple.cwd, self.home, self.platform)):
-                return simple.cwd
+        # A command may go down and down without end, and each folder is asked about from the root on.
+        folders = [
+            folder for folder in dict.fromkeys(simple.cwd for simple in (*own, *naming)) if len(folder) < _LONGEST
+        ]
+        for folder in folders[:_MOST_FOLDERS]:
+            if self.rules.refuses("write", paths.resolve(printed, folder, self.home, self.platform)):
+                return folder
         if own or naming:
             return (own or naming)[0].cwd or self.cwd
         return (self.commands[-1].cwd or self.cwd) if self.commands else self.cwd

@@ -17,6 +17,7 @@ from nd7core.attribution.finding import names
 
 LIMIT = 32_768
 """Characters of a command that are read; what follows is data in a here-document in every case seen."""
+_LONGEST = 1024  # of a folder: one that goes down without end makes each path in it as long
 _DEPTH = 3
 
 _TOKEN = re.compile(
@@ -188,8 +189,9 @@ class _Reader:
         if name in ("cd", "pushd"):
             target = next((w for w in rest if w[:1] != "-" or w == "-"), self.home)
             if target and target != "-" and "$" not in target:
-                self.cwd = place(target, self.cwd, self.home)
-                self.known["PWD"] = self.cwd
+                folder = place(target, self.cwd, self.home)
+                if len(folder) < _LONGEST:
+                    self.cwd = self.known["PWD"] = folder
             self.found.append(Simple(name, rest, redirects, cwd, "", words[0]))
             return
         cwd = _folder(name, rest, cwd, self.home)

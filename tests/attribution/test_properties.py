@@ -198,6 +198,17 @@ def test_ten_megabytes_take_no_second(name: str, tool: str) -> None:
     assert time.process_time() - started < 1.0
 
 
+@pytest.mark.parametrize("part", ["cd x && ", "(cd x;", "cd x; touch x; ", "bash -c '", "$(", "> x "])
+def test_no_command_makes_a_few_lines_take_a_second(part: str) -> None:
+    """Each relative path is held against the folders that the command went through, however deep it went."""
+    lines = "".join(f"touch: cannot touch 'x{number}': Permission denied\n" for number in range(20))
+    failure = replace(BASE, output=lines, command=part * (TEN_MB // len(part)))
+    explain(replace(failure, command=""))
+    started = time.process_time()
+    explain(failure)
+    assert time.process_time() - started < 1.0
+
+
 def test_what_matters_at_either_end_of_a_long_output_is_read() -> None:
     line = "touch: cannot touch '/srv/data/x': Permission denied"
     filling = "compiling...\n" * 400_000
