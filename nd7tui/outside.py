@@ -34,15 +34,21 @@ class Outside(App[None]):
         said = self._dash.say
         try:
             with self.suspend():
-                process = await asyncio.create_subprocess_exec(*command)
-                status = await process.wait()
+                # What it says would flash by on a screen that is the dashboard's again in the same moment.
+                process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+                _, written = await process.communicate()
+                status = process.returncode
         except SuspendNotSupported:
             said("this terminal cannot be handed over; use nd7 attach in another one", "warn")
             return
         except OSError as error:
             said(f"{command[0]}: {error.strerror or error}", "bad")
             return
-        said("back from the session" if not status else f"attach ended with status {status}", "dim")
+        if not status:
+            said("back from the session", "dim")
+            return
+        last = " ".join(written[-2000:].decode("utf-8", "replace").rpartition("nd7: ")[2].split())
+        said(last or f"attach ended with status {status}", "warn")
 
     def peek(self, session: SessionRow) -> None:
         """Look at what a session's screen holds, without attaching; `Peeked` tells the screen."""

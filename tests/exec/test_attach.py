@@ -113,6 +113,14 @@ def test_what_goes_wrong_is_a_sentence(world: World):
     assert done.code == 127 and "not found" in done.err and done.out == ""
 
 
+def test_the_dashboard_says_why_a_session_cannot_be_attached_to(world: World):
+    world.start(["nd7", "run", "sleep", "60"])
+    screen = world.terminal(["nd7", "tui"], size=(100, 30))
+    screen.wait_for("1 live")
+    screen.keys("BTab", "Down", "Enter")
+    screen.wait_for("it was started with its input and output in a file")
+
+
 def test_peeking_changes_nothing(world: World):
     pid = detached(world, "bash", "--norc", "-i")
     code = (
