@@ -219,10 +219,14 @@ def ssh_words(simple: Simple) -> list[str]:
     return found
 
 
+_PROGRESS = re.compile(r"remote: (?:(?:Enumerating|Counting|Compressing|Resolving|Processing) |Total \d|\s*$)")
+"""What git passes on of the other side's work: it refused nothing."""
+
+
 def elsewhere_in(lines: Sequence[str]) -> Other | None:
     """Whose a refusal that names nothing is, when another line of the output tells by its form."""
     for line in lines[:60]:
-        if _REMOTE.search(line):
+        if _REMOTE.search(line) and not _PROGRESS.match(line):
             return REMOTE
         if _ROOT.search(line):
             return ROOT

@@ -65,6 +65,8 @@ def of_network(judge: Judge, finding: Finding) -> Judged:
     if finding.errno in ("EPERM", "ANY", "") and (path := network.unix(judge.commands)) is not None:
         return of_socket(judge, replace(finding, kind="socket", errno="EPERM", paths=(path,) if path else ()))
     host, port = finding.host, finding.port
+    if host and port and host not in finding.line and judge.rules.connects(host, port):
+        host, port = "", 0  # of a line nearby, which tells of something that went through
     if not port and finding.errno == "EPERM" and any(simple.name in _SERVICES for simple in judge.commands):
         return of_socket(judge, replace(finding, kind="socket"))
     if port and not host:

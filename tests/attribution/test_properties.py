@@ -96,7 +96,7 @@ def test_a_proposal_is_never_the_home_or_a_root(name: str, folder: str) -> None:
     assert given not in ("/", "/home", "/home/ada", "/srv", "")
 
 
-KNOWN = [case for case in load("denials.jsonl") if case["tool"] == "Bash"]
+KNOWN = [case for name in ("denials.jsonl", "real_runs.jsonl") for case in load(name) if case["tool"] == "Bash"]
 UNRELATED = [
     "Compiling thing v0.1.0",
     "   Checking dependencies... done",
@@ -106,6 +106,9 @@ UNRELATED = [
     "total 48",
     "Everything up-to-date",
     "==> Installing",
+    "Downloading https://example.org/a.tar.gz (12 kB)",
+    "remote: Counting objects: 100% (12/12), done.",
+    "remote: Total 12 (delta 3), reused 9 (delta 1), pack-reused 0",
 ]
 
 
