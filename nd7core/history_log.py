@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from nd7core.attribution import platform_named
 from nd7core.attribution.verdict import Source
 from nd7core.audit.frame import Damage, Frame
-from nd7core.audit.log import EVENTS
+from nd7core.audit.log import EVENTS, AuditError, open_directory, read_head
 from nd7core.audit.tail import FileFollower
 from nd7core.denials import Denial, Denials
 from nd7core.pairing import Pairing
@@ -52,6 +52,24 @@ def told_of(directory: str) -> SessionFacts:
         return found
     project = next((cwd[:4096] for frame in frames if type(cwd := frame.body.get("cwd")) is str), "")
     return SessionFacts(project.rstrip("/").rpartition("/")[2], project)
+
+
+def promised(directory: str) -> int:
+    """The number of the last frame that `head` names; -1 where there is none to be read.  Never raises.
+
+    Asked before the log is read: frames may come meanwhile, and none may be fewer.
+    """
+    try:
+        with open_directory(directory) as descriptor:
+            head = read_head(descriptor)
+    except (OSError, AuditError):
+        return -1
+    return -1 if head is None else head[0]
+
+
+def cut_short(promise: int, last: int) -> str:
+    """What is wrong with a log that ends at frame `last` (-1: holds none) and whose `head` named `promise`, or ""."""
+    return f"frame {last + 1} is missing: head names frame {promise}, the log ends before it" if last < promise else ""
 
 
 @dataclass(slots=True)
@@ -110,6 +128,7 @@ def read_in_steps(
     """
     follower = FileFollower(os.path.join(directory, EVENTS), reading.session_id)
     pairing, denials = Pairing(), Denials(home=home, platform=platform_named(platform))
+    promise, last = promised(directory), -1
     try:
         while True:
             for item in follower.poll(step):
@@ -119,6 +138,7 @@ def read_in_steps(
                         reading.error = item.reason
                     continue
                 _about(reading, item)
+                last = item.seq
                 for event in pairing.feed(item):
                     denials.feed(event)
             if not follower.more:
@@ -126,6 +146,8 @@ def read_in_steps(
             yield follower.offset
     finally:
         follower.close()
+    if not reading.damaged and (short := cut_short(promise, last)):
+        reading.damaged, reading.error = 1, short
     for event in pairing.finish():
         denials.feed(event)
     reading.rows = denials.rows(all_failures=True)

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from nd7core.errors import Nd7Error
+from nd7core.text import safe
 
 if TYPE_CHECKING:
     from nd7core.denials import Denial, Denials, Proposal
@@ -49,10 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     rows: list[Denial] = []
     of: dict[str, tuple[str, str]] = {}
     proposed: dict[str, Proposal] = {}
-    damaged = 0
+    damaged: dict[str, str] = {}
     for session_id, record in chosen(where, arguments.session):
-        found, damage = read(where, session_id, record)
-        damaged += damage
+        found, problem = read(where, session_id, record)
+        if problem:
+            damaged[session_id] = problem
         if more := found.rows(session_id, all_failures=arguments.all):
             of[session_id] = of_session(where, session_id, record)
             rows += more
@@ -72,13 +74,20 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         for one in dict.fromkeys(proposed.values()):
             print(f"one grant for {len(one.denials)} of them: nd7 allow {safe_path(one.grant)}")
-        if not rows:
+        # "None" is a promise, which a log that cannot be trusted does not allow.
+        if not rows and not damaged:
             print("no refusal is on record")
-    if damaged:
-        sys.stderr.write(
-            f"nd7: {damaged} damaged place{'s' if damaged > 1 else ''} in the logs; `nd7 verify` names them\n"
-        )
-    return 0
+    for session_id, problem in damaged.items():
+        complain(session_id, problem)
+    return 1 if damaged else 0
+
+
+def complain(session_id: str, problem: str) -> None:
+    """Say on stderr which log cannot be trusted, what is wrong with it, and what tells more."""
+    shown = safe(session_id, 200)
+    sys.stderr.write(
+        f"nd7: the log {shown} is damaged, refusals may be missing: {safe(problem, 300)}\n     `nd7 verify {shown}`\n"
+    )
 
 
 def chosen(where: Places, wanted: str | None) -> Iterator[tuple[str, Record | None]]:
@@ -133,43 +142,51 @@ def of_session(where: Places, session_id: str, record: Record | None) -> tuple[s
     return facts.name, facts.project
 
 
-def read(where: Places, session_id: str, record: Record | None) -> tuple[Denials, int]:
-    """The denials of one log, and how many damaged places it has.  What is whole is read around damage."""
+def read(where: Places, session_id: str, record: Record | None) -> tuple[Denials, str]:
+    """The denials of one log, and the first thing that is wrong with it, or "".  What is whole is read around that."""
     from nd7core.attribution import FileLook, platform_named
-    from nd7core.audit.frame import Damage
+    from nd7core.audit.frame import Damage, Frame
     from nd7core.audit.tail import Tail
     from nd7core.denials import Denials
+    from nd7core.history_log import cut_short, promised
     from nd7core.pairing import Pairing
 
     look = FileLook() if record is not None else None
     denials = Denials(platform=platform_named(sys.platform), home=where.home, look=look)
-    tail, pairing, damaged = Tail(session_id, check=False), Pairing(), 0
-    path = os.path.join(where.state, "sessions", session_id, "events.ndjson")
+    tail, pairing, problem, last = Tail(session_id), Pairing(), "", -1
+    directory = os.path.join(where.state, "sessions", session_id)
+    promise = promised(directory)
+
+    def take(items: list[Frame | Damage]) -> None:
+        nonlocal problem, last
+        for item in items:
+            if isinstance(item, Damage):
+                problem = problem or item.reason
+            else:
+                last = item.seq
+                denials.feed_all(pairing.feed(item), record)
+
     try:
+        path = os.path.join(directory, "events.ndjson")
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return denials, 0
-    with os.fdopen(descriptor, "rb") as file:
-        while data := file.read(_PIECE):
-            for item in tail.feed(data):
-                if isinstance(item, Damage):
-                    damaged += 1
-                else:
-                    denials.feed_all(pairing.feed(item), record)
-    for item in tail.finish():
-        if isinstance(item, Damage):
-            damaged += 1
-        else:
-            denials.feed_all(pairing.feed(item), record)
+        with os.fdopen(descriptor, "rb") as file:
+            while data := file.read(_PIECE):
+                take(tail.feed(data))
+    except FileNotFoundError:
+        return denials, cut_short(promise, -1)
+    except OSError as error:
+        return denials, f"it cannot be read: {error.strerror}"
     if record is None:
+        take(tail.finish())
         denials.feed_all(pairing.finish())
-    return denials, damaged
+    # The last line of a log that is being written may have no end yet.
+    return denials, problem or cut_short(promise, last)
 
 
 def shown(row: Denial, session: str = "", *, secrets: bool = False) -> str:
     """One row for a person, with its session's name where there are several."""
     from nd7core.mask import mask
-    from nd7core.text import safe, safe_path
+    from nd7core.text import safe_path
 
     verdict = row.verdict
     when = time.strftime("%m-%d %H:%M:%S", time.localtime(min(max(row.ts, 0), 2**62) / 1e9))

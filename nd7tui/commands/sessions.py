@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -100,15 +101,28 @@ def run(arguments: argparse.Namespace) -> int:
     store = Store()
     store.take(Ingest(places(), lambda: None).once(), time.time_ns())
     rows = [session for session in store.ordered() if session.live or not arguments.live]
+    status = faults(store.faults)
     if arguments.json:
         print(json.dumps([as_json(session) for session in rows], indent=1))
-        return 0
-    for fault in store.faults:
-        from nd7core.text import safe
-
-        print(f"! {safe(fault, 200)}")
+        return status
+    if not rows and status:
+        return status
     if not rows:
         print("No sessions. Start one in a project: nd7 run claude")
         return 0
     print("\n".join(table(rows, time.time_ns(), shutil.get_terminal_size((100, 24)).columns)))
-    return 0
+    return status
+
+
+def faults(found: list[str]) -> int:
+    """Say on stderr what could not be read; 1 where that is anything: its counts may be too low."""
+    from nd7core.text import safe
+    from nd7tui.commands.denials import complain
+
+    for fault in dict.fromkeys(found):
+        session_id, colon, problem = fault.partition(": ")
+        if colon and "/" not in session_id and " " not in session_id:
+            complain(session_id, problem)
+        else:
+            sys.stderr.write(f"nd7: {safe(fault, 300)}\n")
+    return 1 if found else 0

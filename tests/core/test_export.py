@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from nd7core import paths
 from nd7core.audit.log import Log, log_directory
 from nd7core.paths import places_of
 from nd7tui.cli import main
@@ -109,3 +110,33 @@ def test_a_code_span_cannot_be_left() -> None:
     assert code("a") == "`a`"
     assert code("a`b``c") == "``` a`b``c ```"
     assert "\n" not in code("a\nb")
+
+
+CUT = [(words, "cut") for words in ("denials", "denials --json", "export")]
+CHANGED = [(words, "changed") for words in ("denials", "denials --json", "sessions", "sessions --json", "export")]
+
+
+@pytest.mark.parametrize(
+    ("words", "harm"), [*CHANGED, ("denials", "cut"), ("denials --json", "cut"), ("export", "cut")]
+)
+def test_a_damaged_log_is_never_none(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str, harm: str
+) -> None:
+    """That there was no refusal is a promise: a log that was changed, or cut at its end, must not come out as none."""
+    where = places_of(str(state.parent / "home"), state_home=str(state.parent))
+    monkeypatch.setattr(paths, "places", lambda: where)
+    for name in ("5b1d-a", "77aa-b"):
+        path = Path(log_directory(str(state), name), "events.ndjson")
+        whole = path.read_bytes()
+        changed = whole.replace(b"Permission denied", b"Permissive bliss!") if harm == "changed" else b""
+        path.write_bytes(changed or whole[: whole.index(b"\n") + 1])
+    status = main(words.split())
+    told = capsys.readouterr()
+    assert status == 1
+    assert "no refusal" not in told.out
+    for name in ("5b1d-a", "77aa-b"):
+        assert name in told.err
+        if words != "export":
+            assert f"the log {name} is damaged" in told.err
+            assert f"`nd7 verify {name}`" in told.err
+            assert "frame 1" in told.err
