@@ -11,6 +11,7 @@ from nd7core.events import AgentWords, ToolEvent
 
 State = Literal["open", "granted", "proved", "repeated", "obsolete"]
 Tie = Literal["", "confirmed", "unconfirmed", "contradicted"]
+Proof = Literal["", "nd7", "command"]
 STATES: tuple[State, ...] = ("open", "granted", "proved", "repeated", "obsolete")
 
 
@@ -32,6 +33,7 @@ class Denial:
         event: the latest call or words.
         tie: of a model's report: whether an earlier call bears it out.
         tied_to: that call's row, "" where there is none.
+        proof: of state `proved`: whether the same command passed, or only nd7's own try of the operation.
     """
 
     id: str
@@ -51,6 +53,7 @@ class Denial:
     tie: Tie = ""
     tied_to: str = ""
     calls: tuple[str, ...] = ()
+    proof: Proof = ""
 
     @property
     def denied(self) -> bool:

@@ -131,11 +131,13 @@ class SessionRows:
         changed = []
         for key in self._commands.get((event.tool, command), ()) if command else ():
             row = self.rows.get(key)
-            if row is None or row.state in ("proved", "obsolete") or not isinstance(row.event, ToolEvent):
+            if row is None or row.state == "obsolete" or not isinstance(row.event, ToolEvent):
+                continue
+            if row.state == "proved" and row.proof == "command":
                 continue
             if row.command == command and event.started >= row.last_ts:
-                state: State = "proved" if row.state in ("granted", "repeated") else "obsolete"
-                changed.append(self._put(key, replace(row, state=state)))
+                state: State = "obsolete" if row.state == "open" else "proved"
+                changed.append(self._put(key, replace(row, state=state, proof="command")))
         return changed
 
     # ------------------------------------------------------------------ grants
@@ -186,8 +188,24 @@ class SessionRows:
             if row.state not in ("granted", "repeated") or not self.mended_by(row, path):
                 continue
             state: State = "proved" if allowed else "repeated"
-            changed.append(self._put(key, replace(row, state=state, revision=revision or row.revision)))
+            changed.append(self._put(key, replace(row, state=state, revision=revision or row.revision, proof="nd7")))
         return changed
+
+    def made(self, event: ToolEvent, command: str) -> str:
+        """The path that a call found in its way because nd7 had made it for a grant, or "".
+
+        Making what exists fails before any rule is asked (mkdir(2)), so what the same command was refused to make was
+        not there; it is what was granted, and what is granted and missing, nd7 makes.
+        """
+        if "File exists" not in event.output and "EEXIST" not in event.output:
+            return ""
+        for key in self._commands.get((event.tool, command), ()):
+            row = self.rows.get(key)
+            path = row.verdict.target if row is not None and row.verdict.operation == "write" else ""
+            since = self.grants.get(path, (event.started + 1, None))[0]
+            if row is not None and row.ts <= since <= event.started and path.rpartition("/")[2] in event.output:
+                return path
+        return ""
 
     def mended_by(self, row: Denial, path: str) -> bool:
         """Whether a grant of `path` lets a row's refusal through.  One never reaches Write, Edit and Read."""

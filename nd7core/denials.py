@@ -209,7 +209,11 @@ class Denials:
                 return verdict
             reason = "The person or the agent's own rules refused the call."
             return Verdict("none", "recorded", reason=reason, owner="person")
-        return explain(failure, look=self.look or session.links)
+        verdict = explain(failure, look=self.look or session.links)
+        if verdict.source == "none" and (made := session.rows.made(event, failure.command)):
+            reason = f"{made} is there because nd7 made it, empty, for the grant: Linux can only open what exists."
+            return replace(verdict, owner="nd7", target=verdict.target or made, reason=reason)
+        return verdict
 
     def _failure(self, session: _Session, event: ToolEvent) -> Failure:
         return Failure(

@@ -151,7 +151,8 @@ def _mend(
     if row.state == "granted" and not reason:
         found += _key("◧", f"granted: {path}; the next Bash command has it", width, "good")
     elif row.state == "proved":
-        found += _key("■", "granted, and tried again under the new profile: it passes", width, "good")
+        proved = look.PROVED_BY.get(row.proof, look.STATE_MEANS["proved"])
+        found += _key("■", f"granted, and {proved}", width, "good" if row.proof != "nd7" else "accent")
     elif read_only and not reason:
         found += _key(g, "nothing: this dashboard was started with --read-only", width, "dim")
     elif reason and verdict.remedy == "cannot-grant" and verdict.source == "kernel":
@@ -267,7 +268,8 @@ def detail(
         glyph, word, role = look.STATE[row.state]
         state = Line("dim").put(glyph, role).gap().put(word, role)
         state.gap(2)
-        means = look.STATE_MEANS[row.state]
+        means = look.PROVED_BY.get(row.proof, "") if row.state == "proved" else ""
+        means = means or look.STATE_MEANS[row.state]
         if row.count > 1:
             since = f", first at {look.clock(row.first_ts)}" if row.first_ts else ""
             means += f"; {row.count} times in this session{since}"

@@ -61,7 +61,7 @@ _VERDICT = (
     Field("remedy", "string", "grant, restart-wider, cannot-grant or not-nd7"),
     Field("grant", "path", "what nd7 allow would take"),
     Field("reason", "string", "why, as a sentence"),
-    Field("owner", "string", "of source none: permissions, agent, person, remote, program or sandbox", True),
+    Field("owner", "string", "of source none: permissions, agent, person, remote, program, sandbox or nd7", True),
     Field("line", "string", "the line of the output that this rests on", True),
     Field("contradiction", "string", "what speaks against it", True),
 )

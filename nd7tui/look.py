@@ -46,9 +46,15 @@ STATE: dict[str, tuple[SafeText, SafeText, Role]] = {
 STATE_MEANS: dict[str, str] = {
     "open": "nothing has been done about it",
     "granted": "a grant covers it; not tried again yet",
-    "proved": "tried again under the new profile: it passes",
+    "proved": "let through now: nd7's own try, or the command, passed",
     "repeated": "refused again after the grant",
     "obsolete": "the session is over, or the profile no longer refuses it",
+}
+
+# A try of nd7's own is no promise that the command passes: it may fail for reasons of its own.
+PROVED_BY: dict[str, str] = {
+    "nd7": "nd7's own try under the new profile passes; the command itself has not passed yet",
+    "command": "the same command passed under the new profile",
 }
 
 ACTIVITY: dict[str, tuple[SafeText, SafeText, Role]] = {
@@ -101,6 +107,7 @@ OWNER: dict[str, str] = {
     "remote": "the other end",
     "program": "the program itself",
     "sandbox": "another sandbox, not this one",
+    "nd7": "nd7, which made it for a grant",
     "": "unknown",
 }
 

@@ -36,6 +36,7 @@ class Row:
         revision: of the profile then in force.
         count: how often the same was refused in this session.
         tied_to: of a report by the agent: id of the row of the call that it is about, or "".
+        proof: of state `proved`: "nd7" where only its own try passed, "command" where the same command did.
         hidden: how many secrets are masked in its texts.
         bare: the same row with them, or None where there are none.
     """
@@ -61,6 +62,7 @@ class Row:
     tied_to: str = ""
     hidden: int = 0
     bare: Row | None = field(default=None, repr=False)
+    proof: str = ""
 
     @property
     def source(self) -> Source:

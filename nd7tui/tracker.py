@@ -215,6 +215,7 @@ class Track:
             agent_id=agent_id,
             note=note[:400],
             tied_to=denial.tied_to,
+            proof=denial.proof,
         )
         # The whole command and output stand behind what is shown: a key is known by lines that the cut leaves out.
         row = unsecret(

@@ -25,7 +25,7 @@ class Verdict:
         grant: the path that `nd7 allow` would take, or "" where no grant helps.
         reason: one sentence for the person, in nd7's words, never the model's theory.
         owner: for source `none` whose it is: "permissions", "agent", "person", "remote", "program",
-            "sandbox" (another one), or "".
+            "sandbox" (another one), "nd7" (it made what is in the way), or "".
         line: the line of the output that this rests on, or "".
         contradiction: what speaks against it ("the policy allows this path"), or "".
     """

@@ -55,7 +55,7 @@ def script(home: str) -> list[Step]:
             "Note the release", "echo 'v1 released' >> ~/notes/releases.txt && tail -1 ~/notes/releases.txt",
             target="notes/releases.txt",
         ),
-        bash("Cache a download", "mkdir ~/.cache/builder && ls -d ~/.cache/builder", target=".cache/builder"),
+        bash("Cache a download", "mkdir -p ~/.cache/builder && ls -d ~/.cache/builder", target=".cache/builder"),
         bash("Look for a deploy key", "cat ~/.ssh/id_ed25519"),
         bash("Ask the dev server", "./fetch localhost:3000"),
         bash("Read a file that is not there", "cat build/missing.txt"),

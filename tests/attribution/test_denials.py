@@ -90,6 +90,23 @@ def test_grant_proof_repetition_and_taking_back() -> None:
     assert row.state == "open"
 
 
+def test_a_try_of_nd7s_own_is_no_command_that_passes_and_what_it_made_is_told_as_its_own() -> None:
+    denials, made = Denials(), f"{HOME}/.cache/builder"
+    denials.feed(call(1, f"mkdir {made}", f"mkdir: cannot create directory '{made}': Permission denied"), record())
+    denials.update("s-1", record((made, 5000), revision=2))
+    (row,) = denials.feed(Note("s-1", "proof", "", 5, 5500, {"path": made, "allowed": True, "revision": 2}))
+    assert (row.state, row.proof) == ("proved", "nd7")
+    (failed,) = denials.feed(call(6, f"mkdir {made}", f"mkdir: cannot create directory '{made}': File exists"))
+    assert (failed.verdict.source, failed.verdict.owner) == ("none", "nd7") and made in failed.verdict.reason
+    assert "nd7 made it, empty, for the grant" in failed.verdict.reason
+    assert denials.rows()[0].proof == "nd7"
+    (row,) = denials.feed(call(7, f"mkdir {made}", "", code=0))
+    assert (row.state, row.proof) == ("proved", "command")
+    # What another command finds in its way is nobody's doing that is known here.
+    (other,) = denials.feed(call(8, "mkdir /x", "mkdir: cannot create directory '/x': File exists"))
+    assert other.verdict.owner == "program"
+
+
 def test_a_grant_seen_as_a_note_counts_for_a_session_without_a_record() -> None:
     denials = Denials(home=HOME)
     denials.feed(Note("s-1", "session_start", "", 0, 1, {"cwd": PROJECT}))
