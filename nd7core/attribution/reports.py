@@ -106,6 +106,7 @@ _NOT_LET = re.compile(
 _SO = re.compile(
     r"(?:[,;]|\band) (?:so|I (?:saved|put|left|wrote|used|placed|kept)|please|therefore|instead|hence)\b", re.IGNORECASE
 )
+_CAUSE = re.compile(r"\b(?:because|due to|owing to|caused by)\b", re.IGNORECASE)
 _REJECTED = re.compile(r"reject|refus", re.IGNORECASE)
 _PATHS = re.compile(r"(?:~|\.{0,2})/[^\s`'\"]+")
 _COMMANDS = re.compile(r"`nd7 [^`]*`")  # `nd7 deny` denies nothing by being named
@@ -122,6 +123,14 @@ _OURS = re.compile(r"\bsandbox|\bnd7\b|\bthis session\b|\bkernel\b", re.IGNORECA
 def instead_of(sentence: str) -> str:
     """A sentence without what was done instead."""
     return _SO.split(sentence, maxsplit=1)[0]
+
+
+def without_theory(sentence: str) -> str:
+    """A sentence without a cause that is no refusal itself: what it names the agent only supposes."""
+    cause = _CAUSE.search(sentence)
+    if cause is None or phrases.STRONG.search(sentence, cause.end()) or _COULD_NOT.search(sentence, cause.end()):
+        return sentence
+    return sentence[: cause.start()]
 
 
 _CLOSED = re.compile(

@@ -14,7 +14,7 @@ from nd7core.attribution import network, paths, phrases, special
 from nd7core.attribution.failure import Failure
 from nd7core.attribution.finding import Told
 from nd7core.attribution.gate import words
-from nd7core.attribution.reports import address, instead_of, places, reports
+from nd7core.attribution.reports import address, instead_of, places, reports, without_theory
 from nd7core.attribution.rules import Rules, home_of, of_context
 from nd7core.attribution.shell import place
 from nd7core.attribution.verdict import Operation, Remedy, Verdict
@@ -104,7 +104,9 @@ def _verdict(sentence: str, near: list[str], failure: Failure, rules: Rules, hom
     socket = phrases.SOCKET.search(sentence)
     # Where what could not be done stands in the sentence before, the place in this one is where it is instead.
     refused = instead_of(sentence)
-    said = places(refused) if places(refused) or any(places(other) for other in near[1:]) else places(sentence)
+    said = places(without_theory(refused)) or places(refused)
+    if not said and not any(places(other) for other in near[1:]):
+        said = places(sentence)
     if not said and not (phrases.NET.search(sentence) and address(sentence)[1]):
         said = next((named for other in near[1:][:: -1 if refused != sentence else 1] if (named := places(other))), [])
     if socket and (socket["name"] or said):

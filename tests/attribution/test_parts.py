@@ -190,6 +190,15 @@ def test_permissions_that_allow_it_now_are_not_said_to_have_refused(tmp_path: Pa
     assert "it has now" in explain(failure, look=FileLook()).reason
 
 
+def test_what_the_agent_supposes_to_be_the_cause_is_no_target() -> None:
+    said = "The sandbox denied ~/notes/x because somebody disabled it in /etc/selinux/config."
+    verdict = explain(Failure(tool="assistant", output=said, project=PROJECT, home=HOME))
+    assert (verdict.source, verdict.targets) == ("model", ("~/notes/x",)) and "selinux" not in verdict.reason
+    said = "I could not run ~/bin/tool because the sandbox denied writing to ~/.cache/tool."
+    verdict = explain(Failure(tool="assistant", output=said, project=PROJECT, home=HOME))
+    assert "~/.cache/tool" in verdict.targets
+
+
 def test_silent_programs_are_likely_at_most() -> None:
     base = Failure(exit_code=7, project=PROJECT, home=HOME)
     silent = explain(Failure(command="curl -s http://127.0.0.1:3000/", exit_code=7, project=PROJECT, home=HOME))
