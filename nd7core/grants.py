@@ -155,7 +155,8 @@ def _keep_places(record: Record, path: str) -> list[str]:
     for kept in always_unwritable(record):
         if not within(kept, path) or os.path.lexists(kept):
             continue
-        if kept != record.state and kept not in credentials(record.home):
+        ours = (record.state, *credentials(record.home), *map(os.path.realpath, record.config))
+        if kept not in ours:
             raise GrantError(
                 f"{safe_path(kept)} must stay unwritable, does not exist, and lies in {safe_path(path)}",
                 hint="on Linux only what exists can be kept so: make it first, or grant a smaller folder",

@@ -87,6 +87,16 @@ def canonical(path: str, *, cwd: str | None = None) -> str:
         raise PathError(f"the path cannot be resolved: {error.strerror}") from None
 
 
+def links_on(path: str) -> list[str]:
+    """Where the links lie that an absolute path leads through, its own name included; each place canonical."""
+    found, at = [], "/"
+    for part in filter(None, path.split("/")):
+        at = os.path.join(os.path.realpath(at), part)
+        if os.path.islink(at):
+            found.append(at)
+    return found
+
+
 def within(path: str, root: str) -> bool:
     """Whether canonical `path` is `root` or lies below it.  `/a/bc` does not lie below `/a/b`."""
     return path == root or root == "/" or path.startswith(root + "/")

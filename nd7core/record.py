@@ -81,6 +81,7 @@ class Record:
         writable_files: files that may be written but not replaced.
         protected: stay unwritable whatever else says so (the agent's settings).
         hidden: neither readable nor writable, beside `~/.ssh`, `~/.aws` and `~/.nd7`: what those link to.
+        config: where nd7's settings are looked for, by name; what that leads to is among `protected`.
         enforced: what the kernel enforces, by part ("files": "landlock 7 + namespace").
         gaps: events that the hooks did not deliver.
         canary: the last self-test's outcome.
@@ -111,6 +112,7 @@ class Record:
     canary: dict[str, Any] = field(default_factory=dict, hash=False)
     extra: dict[str, Any] = field(default_factory=dict, hash=False)
     hidden: tuple[str, ...] = ()
+    config: tuple[str, ...] = ()
 
     @property
     def nd7(self) -> str:
@@ -146,7 +148,7 @@ class Record:
 
 
 _PATHS = ("project", "home", "state", "tmp", "exit")
-_PATH_LISTS = ("writable", "writable_files", "protected", "hidden")
+_PATH_LISTS = ("writable", "writable_files", "protected", "hidden", "config")
 _DETAILS = "grant_details"
 
 
@@ -314,6 +316,7 @@ def from_json(data: bytes) -> Record:
         writable_files=tuple(_path(value, "writable_files") for value in _items(loaded, "writable_files")),
         protected=tuple(_path(value, "protected") for value in _items(loaded, "protected")),
         hidden=tuple(_path(value, "hidden") for value in _items(loaded, "hidden")),
+        config=tuple(_path(value, "config") for value in _items(loaded, "config")),
         enforced=cast(dict[str, str], enforced),
         gaps=_number(loaded, "gaps"),
         canary=_table(loaded, "canary"),

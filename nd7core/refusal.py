@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from nd7core.paths import within
+from nd7core.paths import links_on, within
 from nd7core.policy import always_unwritable, hidden
 from nd7core.record import Record
 from nd7core.text import safe_path
@@ -48,6 +48,17 @@ def check(record: Record, path: str) -> Refusal | None:
         return Refusal(f"{shown} is nd7's audit log: no session may write it", False, "nd7")
     if record.exit and within(path, record.exit):
         return Refusal(f"{shown} is the program that confines commands", False, "nd7")
+    for own in record.config:
+        # Which key grants stands there, and the person presses keys.
+        if within(path, os.path.realpath(own)):
+            return Refusal(f"{shown} is nd7's own settings: no session may change which key grants", False, "nd7")
+        for link in links_on(own):
+            if within(link, path):
+                return Refusal(
+                    f"{shown} holds the link {safe_path(link)}, which leads to nd7's own settings and could be turned",
+                    False,
+                    "nd7",
+                )
     for kept in record.protected:
         if within(path, kept) and _is_own_code(record, path):
             return Refusal(f"{shown} is or holds what nd7 itself runs, outside the sandbox", False, "code")

@@ -266,6 +266,8 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
     roots = [project, tmp, *launch.writable]
     ourselves.check(roots)
     pid = os.getpid()
+    settings = ourselves.settings(environ, places.home)
+    kept = (*launch.protected, *ourselves.protected(roots), *map(os.path.realpath, settings))
     record = Record(
         project=project,
         home=places.home,
@@ -281,11 +283,13 @@ def prepare(wish: Wish, places: Places, environ: Mapping[str, str]) -> Session:
         revision=1,
         writable=tuple(launch.writable),
         writable_files=tuple(launch.writable_files),
-        protected=tuple(dict.fromkeys((*launch.protected, *ourselves.protected(roots)))),
+        protected=tuple(dict.fromkeys(kept)),
+        config=settings,
         hidden=credentials.elsewhere(places.home),
     )
     # What the project's sessions start with, and what a resumed one had when it ended: in the floor, too.
     record = replace(record, grants=grants.starting(places, record, sorted(launch.allowed_ids)))
+    ourselves.keep_settings(settings, [*roots, *(grant.path for grant in record.grants)])
     return Session(
         record=record,
         program=launch.program,

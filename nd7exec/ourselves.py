@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import nd7exec
 from nd7core.errors import Nd7Error
-from nd7core.paths import within
+from nd7core.paths import links_on, within
 
 PACKAGES = ("nd7core", "nd7exec", "nd7tui")
 INSTALL = "install nd7 outside of it (`pipx install .`, `uv tool install .`), or move TMPDIR or the project"
@@ -79,6 +79,48 @@ def _refuse(what: str, path: str, root: str, hint: str) -> None:
         hint=hint,
         exit_code=126,
     )
+
+
+def settings(environ: Mapping[str, str], home: str) -> tuple[str, ...]:
+    """Where nd7's own settings are looked for: which key grants stands there, so no session may write them.
+
+    The usual place beside the one that XDG_CONFIG_HOME names: the next dashboard may be started without that.
+    """
+    named = environ.get("XDG_CONFIG_HOME", "")
+    tops = [os.path.join(home, ".config"), *([named] if os.path.isabs(named) else [])]
+    return tuple(dict.fromkeys(os.path.normpath(os.path.join(top, "nd7")) for top in tops))
+
+
+def keep_settings(names: Iterable[str], writable: Sequence[str]) -> None:
+    """See that settings in a writable place can be kept: on Linux, what is not there cannot be kept from being made.
+
+    Args:
+        names: as `settings` gives them.
+        writable: canonical roots of what the session may write, its grants included.
+
+    Raises:
+        Nd7Error: they cannot be kept.
+    """
+    for name in names:
+        real = os.path.realpath(name)
+        for root in writable:
+            if within(root, real):
+                raise Nd7Error(f"{root} lies in {real}, nd7's own settings, which no session may write", exit_code=126)
+            for link in links_on(name):
+                if within(link, root):
+                    raise Nd7Error(
+                        f"{link} is a link to nd7's own settings, which the session could turn: it may write {root}",
+                        hint="put what it leads to in its place, or work in another folder",
+                        exit_code=126,
+                    )
+            if within(real, root):
+                try:
+                    os.makedirs(real, 0o700, exist_ok=True)
+                except OSError as error:
+                    raise Nd7Error(
+                        f"{real}, nd7's own settings, cannot be made, and must be there to be kept: {error.strerror}",
+                        exit_code=126,
+                    ) from None
 
 
 def protected(writable: Sequence[str]) -> tuple[str, ...]:

@@ -212,13 +212,15 @@ def _record(tree: Worktree, places: Places, environ: Mapping[str, str]) -> Recor
     tmp = lifecycle.temporary(environ, places)
     roots = [tree.path, tree.repository, tmp]
     ourselves.check(roots)
+    settings = ourselves.settings(environ, places.home)
+    ourselves.keep_settings(settings, roots)
     return Record(
         project=tree.path,
         home=places.home,
         state=places.state,
         tmp=tmp,
         writable=(tree.repository,),
-        protected=ourselves.protected(roots),
+        protected=(*ourselves.protected(roots), *map(os.path.realpath, settings)),
         hidden=credentials.elsewhere(places.home),
     )
 

@@ -299,3 +299,54 @@ def test_the_launchers_are_out_of_reach_and_independent_of_the_project(world: Wo
     assert shlex.split(first)[0].startswith("#!/") and first.endswith(" -IS")
     assert not shlex.split(first)[0].startswith(f"#!{HOME}")
     assert not Path(str(world.path(f"{HOME}/marks"))).exists()
+
+
+SETTINGS = """
+C={config}; cd $C
+echo 'grant = "q"' > nd7/keys.toml && echo KEYS; mkdir -p nd7/themes && echo THEMES; mv nd7 old && echo MOVED
+rm -rf nd7; ln -s / nd7/l && echo LINKED; cd /; mv $C $C.old && echo MOVED above; [ -d $C/nd7 ] && echo kept
+"""
+
+
+@pytest.mark.parametrize("before", [[], [sys.executable, f"{CHECKOUT}/tests/support/no_namespaces.py"]])
+@pytest.mark.parametrize("how", ["granted", "project", "lasting", "moved"])
+def test_which_key_grants_is_never_a_sessions_to_say(world: World, how: str, before: list[str]) -> None:
+    """A session that wrote keys.toml could have the person grant with any key that they press."""
+    config = f"{HOME}/.config" if how != "moved" else f"{world.project}/settings"
+    world.mkdir(config)
+    world.write("tries", SETTINGS.format(config=config))
+    environ = {"XDG_CONFIG_HOME": config} if how == "moved" else {}
+    here = ["--project", config] if how == "project" else []
+    script = f"touch {world.tmp}/ready; read x; {X} -c 'bash {world.project}/tries' 2>/dev/null"
+    nd7 = [*before, "nd7"]
+    if how == "lasting":
+        first = world.start(["nd7", "run", "sh", "-c", "read x"], stdin=subprocess.PIPE)
+        world.wait(lambda: str(first.pid) in world.run(["nd7", "sessions"]).out)
+        assert world.run(["nd7", "allow", "--project", "--force", config]).code == 0
+        first.communicate(b"\n", 30)
+        world.path(f"{config}/nd7").rmdir()
+    running = world.start([*nd7, "run", *here, "bash", "-c", script], stdin=subprocess.PIPE, env=environ)
+    world.wait(lambda: world.exists(f"{world.tmp}/ready"))
+    for path in (f"{config}/nd7", f"{config}/nd7/keys.toml"):
+        refused = world.run(["nd7", "allow", "--force", path])
+        assert refused.code == 1 and "nd7's own settings" in refused.err, refused
+    why = world.run(["nd7", "why", f"{config}/nd7/keys.toml", "--write"])
+    assert "cannot be granted" in why.out and "which key grants" in why.out, why
+    if how == "granted":
+        assert world.run(["nd7", "allow", "--force", config]).code == 0
+    assert running.communicate(b"\n", 60)[0] == b"kept\n"
+    assert world.listdir(f"{config}/nd7") == []
+
+
+def test_settings_behind_a_link_that_a_session_could_turn(world: World) -> None:
+    world.mkdir(f"{HOME}/dots/nd7")
+    world.mkdir(f"{HOME}/.config")
+    world.path(f"{HOME}/.config/nd7").symlink_to(f"{HOME}/dots/nd7")
+    refused = world.run(["nd7", "run", "--project", f"{HOME}/.config", "true"])
+    assert refused.code == 126 and "could turn" in refused.err, refused
+    running = world.start(["nd7", "run", "bash", "-c", "touch ready; read x"], stdin=subprocess.PIPE)
+    world.wait(lambda: world.exists("ready"))
+    for path in (f"{HOME}/.config", HOME, f"{HOME}/dots/nd7"):
+        denied = world.run(["nd7", "allow", "--force", path])
+        assert denied.code == 1 and "nd7's own settings" in denied.err, denied
+    running.communicate(b"\n", 30)
