@@ -48,9 +48,11 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
     return made
 
 
-def run(capsys: pytest.CaptureFixture[str], *, session: str | None = None, **flags: bool) -> tuple[str, str]:
+def run(
+    capsys: pytest.CaptureFixture[str], *, session: str | None = None, status: int = 0, **flags: bool
+) -> tuple[str, str]:
     flags = {"all": False, "json": True, "show_secrets": False, **flags}
-    assert command.run(argparse.Namespace(session=session, **flags)) == 0
+    assert command.run(argparse.Namespace(session=session, **flags)) == status
     said = capsys.readouterr()
     return said.out, said.err
 
@@ -105,7 +107,7 @@ def test_damage_is_told_and_the_rest_is_read(where: Places, capsys: pytest.Captu
     directory = write(Path(where.state), "one", *call("a", f"touch {OUT}", REFUSED))
     log = directory / "events.ndjson"
     log.write_bytes(b"not a frame\n" + log.read_bytes() + b"\xff\xfe torn")
-    out, err = run(capsys)
+    out, err = run(capsys, status=1)
     assert json.loads(out)["target"] == OUT
     assert "damaged" in err
 
