@@ -36,6 +36,7 @@ __all__ = [
     "expire",
     "expired",
     "forget",
+    "lasting",
     "resume_command",
     "spend",
     "starting",
@@ -44,6 +45,8 @@ __all__ = [
 # Without an ending, and yet no folder: an empty one in its place would break the person's shell or tools.
 _FILES = frozenset({"Makefile", "Dockerfile", "LICENSE", "README", "authorized_keys", "crontab", ".env"})
 _DOT_FILES = ("rc", "profile", "_history", "_login", "_logout", "_aliases", "gitconfig", "gitignore", "gitattributes")
+
+_MADE_WITHIN = 2_000_000_000  # nanoseconds between a grant's time and the making of what it needed
 
 WHEN = "The next Bash command has it; Write, Edit and Read need a restart"
 WHEN_BACK = "The next Bash command is without it; what runs already keeps it until it ends"
@@ -65,6 +68,7 @@ class Change:
         note: what the person should know beside it, or "".
         created: "file" or "directory" where the path had to be made for the grant to take hold.
         dangers: what of it runs later outside the sandbox.
+        floor: of what was taken back: the session had started with it.
     """
 
     record: Record
@@ -74,20 +78,23 @@ class Change:
     note: str = ""
     created: str = ""
     dangers: tuple[str, ...] = field(default=())
+    floor: bool = False
 
     @property
     def when(self) -> str:
         """When it takes effect, with the command that restarts the agent."""
-        if self.command.startswith("nd7 deny"):
-            return WHEN_BACK + "."
         if self.record.program and not self.record.agent:
             return self._for_a_program()
+        if self.command.startswith("nd7 deny"):
+            return WHEN_BACK + "."
         return f"{WHEN}: {resume_command(self.record)}"
 
     def _for_a_program(self) -> str:
         """When it takes effect for what no adapter knows: whatever that starts itself keeps the floor."""
         name = safe_path(os.path.basename(self.record.program[0]), 60)
         keeps = f"{name} is no agent that nd7 knows: it keeps the rules it started with"
+        if self.command.startswith("nd7 deny"):
+            return f"{keeps}, {'this among them, until it ends' if self.floor else 'and this was not among them'}."
         if any(grant.path == self.path and grant.scope == "project" for grant in self.record.grants):
             return f"{keeps}; the next start has it: {resume_command(self.record)}"
         line = command_line("allow", self.record.pid, self.path, Grant(self.path, "project"))
@@ -287,9 +294,10 @@ def deny(places: Places, pid: int, path: str) -> Change:
     spelled = os.path.normpath(os.path.join(os.getcwd(), path)) if not os.path.isabs(path) else os.path.normpath(path)
     taken = target
     had_floor = False
+    created = 0
 
     def change(record: Record) -> Record:
-        nonlocal taken, had_floor
+        nonlocal taken, had_floor, created
         granted = [grant.path for grant in record.grants]
         taken = target if target in granted else spelled
         kept = standing.keep(places, record.project, None, taken)
@@ -298,28 +306,57 @@ def deny(places: Places, pid: int, path: str) -> Change:
                 return record
             raise _not_granted(target, granted)
         had_floor = any(grant.floor for grant in record.grants if grant.path == taken)
+        created = next(grant.created for grant in record.grants if grant.path == taken)
         return replace(record, grants=tuple(grant for grant in record.grants if grant.path != taken))
 
     record = sessions.update(places, pid, change)
     holder = next((grant.path for grant in record.granted(time.time_ns()) if within(taken, grant.path)), None)
     note = f"It stays writable through the grant of {safe_path(holder)}." if holder else ""
-    if had_floor:
+    if had_floor and (record.agent or not record.program):
         note = f"The agent's own tools started with it and keep it until they restart. {note}".strip()
-    return Change(record, taken, False, command_line("deny", pid, taken), note)
+    note = f"{note} {_leftover(taken, created)}".strip()
+    return Change(record, taken, False, command_line("deny", pid, taken), note, floor=had_floor)
+
+
+def _leftover(path: str, created: int) -> str:
+    """What to say of an empty thing that came to be with its grant, which made it, or ""."""
+    try:
+        status = os.lstat(path)
+        folder = stat.S_ISDIR(status.st_mode)
+        if abs(status.st_mtime_ns - created) > _MADE_WITHIN or (os.listdir(path) if folder else status.st_size):
+            return ""
+    except OSError:
+        return ""
+    kind, tool = ("directory", "rmdir") if folder else ("file", "rm")
+    return f"The empty {kind} that was made for it is still there: {shlex.join([tool, str(safe_path(path))])}"
+
+
+def lasting(places: Places, path: str, cwd: str) -> list[str]:
+    """The projects around `cwd` whose later sessions start with a path.  Raises PrivateError like `starting`."""
+    named = {canonical(path), os.path.normpath(os.path.join(cwd or "/", path))}
+    try:
+        kept = standing.every(places)
+    except PermissionError:
+        return []
+    return [
+        project
+        for project, given in kept.items()
+        if cwd and within(cwd, project) and any(grant.path in named for grant in given)
+    ]
 
 
 def forget(places: Places, path: str, cwd: str) -> list[str]:
     """Take a path out of what later sessions start with; returns the projects it was kept for.
 
-    For when no session runs.  Where it is kept for the project that holds `cwd`, only that one loses it.
+    Where it is kept for the project that holds `cwd`, only that one loses it.
     """
-    target = canonical(path)
+    named = {canonical(path), os.path.normpath(os.path.join(cwd or "/", path))}
     try:
         with sessions.writing(places):
             kept = standing.every(places)
-            having = [project for project, given in kept.items() if any(grant.path == target for grant in given)]
+            having = [project for project, given in kept.items() if any(grant.path in named for grant in given)]
             chosen = [project for project in having if cwd and within(cwd, project)] or having
-            return [project for project in chosen if standing.keep(places, project, None, target)]
+            return [project for project in chosen if sum(standing.keep(places, project, None, name) for name in named)]
     except (FileNotFoundError, PermissionError):
         # Nothing yet, or inside a session, where the caller's next step says so.
         return []

@@ -80,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{safe_path(change.path)} is writable already in {who}; nothing changed")
         return 0
     print(f"granted {safe_path(change.path)} to {who}, policy revision {change.record.revision}")
+    if expires is not None:
+        print(f"  {until_when(expires, now)}")
     for line in sentence(change.when):
         print(f"  {line}")
     if hopeless := helpless(change.path):
@@ -175,6 +177,21 @@ def current_directory() -> str:
         return os.path.realpath(os.getcwd())
     except OSError:
         return ""
+
+
+def until_when(expires: int, now: int) -> SafeText:
+    """When a grant ends, on this machine's clock, and how long that is: `--until 16:00` may mean tomorrow's."""
+    import datetime
+
+    from nd7tui.commands.grants import left
+
+    try:
+        end, today = (datetime.datetime.fromtimestamp(ns // 10**9).astimezone() for ns in (expires, now))
+    except (ValueError, OverflowError, OSError):
+        return SafeText("It ends in a time beyond what this machine's clock can tell.")
+    days = (end.date() - today.date()).days
+    day = {0: "today", 1: "tomorrow"}.get(days, f"{end:%A}")
+    return safe(f"It ends {day}, {end:%Y-%m-%d %H:%M:%S %Z}: in {left(expires - now)}.")
 
 
 def ending(duration: str | None, until: str | None, now: int) -> int | None:

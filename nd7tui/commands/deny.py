@@ -3,6 +3,7 @@
 examples:
   nd7 deny ~/.cache/pip               the session of this directory, or the only one
   nd7 deny /srv/data --session 4711
+  nd7 deny ~/.m2 --project            only what this project's later sessions start with, whoever runs
   nd7 grants                          what has been granted
 
 The next Bash command is without it; a command that runs keeps what it started with.
@@ -12,13 +13,19 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from nd7core.text import safe, safe_path
+
+if TYPE_CHECKING:
+    from nd7core.paths import Places
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="what was granted")
-    parser.add_argument("--session", metavar="S", help="a session's pid, name or agent session id")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--session", metavar="S", help="a session's pid, name or agent session id")
+    which.add_argument("--project", action="store_true", help="only for later sessions of the project you are in")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
 
 
@@ -29,7 +36,13 @@ def run(arguments: argparse.Namespace) -> int:
     where = paths.places()
     path = with_home(arguments.path, where.home)
     cwd = current_directory()
-    if arguments.session is None and not any(session.alive for session in sessions.live(where)):
+    if arguments.session is None and (arguments.project or _only_lasting(where, path, cwd)):
+        if arguments.project and not grants.lasting(where, path, cwd):
+            sessions.complain_if_hidden(where)
+            raise grants.GrantError(
+                f"no project that holds {safe_path(cwd)} has {safe_path(paths.canonical(path))} for its later sessions",
+                hint="`nd7 grants` lists what projects start with",
+            )
         projects = grants.forget(where, path, cwd)
         if projects:
             if arguments.json:
@@ -51,3 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
     if change.note:
         print(f"  {safe(change.note)}")
     return 0
+
+
+def _only_lasting(where: Places, path: str, cwd: str) -> bool:
+    """Whether what is meant is what a project starts with: nothing runs, or nothing of the project that we are in."""
+    from nd7core import grants, sessions
+
+    running = [session.record.project for session in sessions.live(where) if session.alive and session.record]
+    if not running:
+        return True
+    having = grants.lasting(where, path, cwd)
+    return bool(having) and not any(project in having for project in running)

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         age = _span(now - row["created"]) if row["created"] else "?"
         print(
             f"{row['session'] or 'later':<10} {_lasts(row, now):<14} {age:>5} {row['uses']:>5}  "
-            f"{safe_path(row['path'])}{origin}"
+            f"{safe_path(row['path'])}{_whose(row)}{origin}"
         )
     return 0
 
@@ -75,6 +75,11 @@ def _row(session: int | None, project: str, grant: Any, now: int) -> dict[str, A
         "uses": grant.uses,
         "origin": grant.origin,
     }
+
+
+def _whose(row: dict[str, Any]) -> str:
+    """Which project's later sessions start with it, where it is no session's yet."""
+    return f"  for {safe_path(row['project'])}" if row["session"] is None else ""
 
 
 def _lasts(row: dict[str, Any], now: int) -> str:

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import sys
 from typing import Any
 
@@ -59,7 +61,19 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for answer in answers:
         sys.stdout.write(_words(answer, f"{session.directory}/policy.sb"))
+    if address is None and (meant := host_meant(arguments.subject)):
+        sys.stderr.write(f"nd7: if you mean an address: nd7 why {meant}\n")
     return 0
+
+
+def host_meant(subject: str) -> str:
+    """The address that a word may mean which is answered as a path: a host alone, a port alone; "" for another."""
+    if os.path.lexists(subject):
+        return ""
+    if subject.isascii() and subject.isdigit() and 0 < len(subject) <= 5 and int(subject) <= 65535:
+        return f"HOST:{subject}"
+    host = re.fullmatch(r"localhost|([a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}|[0-9]{1,3}(\.[0-9]{1,3}){3}", subject, re.I)
+    return f"{subject}:443" if host else ""
 
 
 def _decision(decision: Any) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,7 +19,7 @@ from nd7core.paths import Places, places_of
 from nd7core.policy import build, render
 from nd7core.record import Record
 from nd7tui import cli
-from nd7tui.commands.allow import ending
+from nd7tui.commands.allow import ending, until_when
 from nd7tui.commands.grants import left
 
 Call = Callable[..., tuple[int, str, str]]
@@ -211,6 +213,56 @@ def test_grants_tells_how_long_and_from_where_unused_first(places: Places, sessi
     assert "2h more" in second
     assert " 3  " in second
     assert "(command line)" in second
+
+
+def test_what_a_project_starts_with_is_taken_back_in_its_folder_whoever_runs(
+    places: Places, session: int, nd7: Call
+) -> None:
+    pip = f"{places.home}/.cache/pip"
+    for flag in ([], ["--project"]):
+        sessions.remove(places, session)
+        start(places, session, f"{places.home}/work/app")
+        assert nd7("allow", pip, "--project")[0] == 0
+        sessions.remove(places, session)
+        start(places, session, "/srv/elsewhere")  # the only one that runs is another project's
+        _, out, _ = nd7("grants")
+        assert f"{pip}  for {places.home}/work/app" in out
+        code, out, err = nd7("deny", pip, *flag)
+        assert (code, err) == (0, "")
+        assert f"later sessions of {places.home}/work/app start without {pip}" in out
+        assert nd7("grants")[1] == "nothing is granted\n"
+        code, out, err = nd7("deny", pip, *flag)
+        assert (code, out) == (1, "") and ("is not granted" in err or "for its later sessions" in err)
+
+
+def test_what_taking_back_means_for_a_program_and_what_it_leaves(places: Places, session: int, nd7: Call) -> None:
+    sessions.update(places, session, lambda record: replace(record, program=("/bin/bash",), agent=""))
+    assert nd7("allow", "~/.cache/new")[0] == 0
+    _, out, _ = nd7("deny", "~/.cache/new")
+    assert "next Bash command" not in out and "it keeps the rules it started with, and this was not among them" in out
+    assert f"The empty directory that was made for it is still there: rmdir {places.home}/.cache/new" in out
+    os.utime(f"{places.home}/.cache/pip", (1, 1))
+    nd7("allow", "~/.cache/pip")
+    sessions.update(places, session, lambda r: replace(r, grants=(replace(r.grants[0], floor=True),)))
+    _, out, _ = nd7("deny", "~/.cache/pip")
+    assert "this among them, until it ends" in out and "still there" not in out and "own tools" not in out
+
+
+def test_an_end_is_told_when_it_is_given(places: Places, session: int, nd7: Call) -> None:
+    _, out, _ = nd7("allow", "~/.cache/pip", "--for", "2h")
+    assert re.search(r"It ends (today|tomorrow), \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+: in 2h\.", out), out
+    now = int(datetime.datetime(2026, 11, 29, 17, 24).timestamp()) * 10**9
+    end = ending(None, "16:00", now)
+    assert end is not None
+    told = until_when(end, now)
+    assert told.startswith("It ends tomorrow, 2026-11-30 16:00:00") and told.endswith("in 22h 36m.")
+    assert "beyond" in until_when(2**80, now)
+
+
+@pytest.mark.parametrize(("word", "meant"), [("github.com", "github.com:443"), ("443", "HOST:443"), ("x", "")])
+def test_why_of_a_host_without_its_port(places: Places, session: int, nd7: Call, word: str, meant: str) -> None:
+    code, _, err = nd7("why", word)
+    assert (code, err) == (0, f"nd7: if you mean an address: nd7 why {meant}\n" if meant else "")
 
 
 def answers(out: str) -> dict[str, dict[str, Any]]:
