@@ -11,11 +11,13 @@
     tool:Write        the agent's tool
     age:7d            not older than so many s, m, h, d or w
 
-All must hold.  Failures that are none of nd7's are found only where `source:other` asks for them.
+All must hold.  Another key is an error, but before a port or a path (`localhost:3000`, `https://...`): that is a word.
+  Failures that are none of nd7's are found only where `source:other` asks for them.
 """
 
 from __future__ import annotations
 
+import difflib
 import posixpath
 import re
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ OPERATIONS = ("read", "write", "execute", "network", "signal", "ipc", "other")
 _TOKEN = re.compile(r'(?:([a-z]+):)?(?:"([^"]*)"?|([^\s"]+))')
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _AGE = re.compile(r"(\d{1,6})([smhdw])")
+KEYS = ("source", "state", "op", "path", "session", "project", "tool", "age")
 _NAMES = {"op": "operations", "operation": "operations", "source": "sources", "state": "states", "tool": "tools"}
 
 
@@ -103,6 +106,8 @@ def parse(text: str, now: int) -> Query:
         elif key in _NAMES:
             picked[_NAMES[key]] = _pick(key, value)
         else:
+            if key and not quoted and not value.startswith("/") and not value.isdigit():
+                raise QueryError(_unknown(key, value))
             words.append(f"{key}:{value}" if key else value)
     return Query(
         tuple(words),
@@ -115,6 +120,12 @@ def parse(text: str, now: int) -> Query:
         single["project"],
         since,
     )
+
+
+def _unknown(key: str, value: str) -> str:
+    close = difflib.get_close_matches(key, KEYS, 1, 0.5)
+    near = f"the nearest is {close[0]}:" if close else "there are " + " ".join(f"{name}:" for name in KEYS)
+    return f'no {key[:20]}: to search by; {near} ("{key[:20]}:{value[:20]}" in quotes are words)'
 
 
 def _pick(key: str, value: str) -> tuple[str, ...]:

@@ -350,13 +350,14 @@ def is_alive(session: Session) -> bool:
     return _alive(session.pid, session.record)
 
 
-def choose(places: Places, wanted: str | None = None, *, cwd: str = "") -> Session:
+def choose(places: Places, wanted: str | None = None, *, cwd: str = "", how: str = "--session PID") -> Session:
     """The session that a command is about.
 
     Args:
         wanted: a pid, a session's name, or an agent's own session id; None lets nd7 choose: the only
             one that runs, or the one whose project holds `cwd` (the deepest).
         cwd: canonical, or "".
+        how: what says which, in the command's own words.
 
     Raises:
         SessionError: none, or several, which it lists.
@@ -376,10 +377,10 @@ def choose(places: Places, wanted: str | None = None, *, cwd: str = "") -> Sessi
             return named[0]
         shown = safe(wanted, 60)
         if named:
-            raise _several(named, f"several sessions are called {shown}")
+            raise _several(named, f"several sessions are called {shown}", how)
         if not running:
             raise _unreachable(places, f"there is no session {shown}; none is running", _START)
-        raise _several(running, f"there is no session {shown}")
+        raise _several(running, f"there is no session {shown}", how)
     if not running:
         broken = next((session.problem for session in every if session.problem and not session.pid), "")
         raise _unreachable(places, broken or "no session is running", _START)
@@ -389,13 +390,13 @@ def choose(places: Places, wanted: str | None = None, *, cwd: str = "") -> Sessi
     around.sort(key=lambda s: len(s.record.project) if s.record else 0, reverse=True)
     if around and (len(around) == 1 or _project(around[0]) != _project(around[1])):
         return around[0]
-    raise _several(around or running, "several sessions are running")
+    raise _several(around or running, "several sessions are running", how)
 
 
 def _project(session: Session) -> str:
     return session.record.project if session.record else ""
 
 
-def _several(found: list[Session], message: str) -> SessionError:
+def _several(found: list[Session], message: str, how: str) -> SessionError:
     rows = "\n     ".join(session.label for session in found[:20])
-    return SessionError(message, hint=f"say which with --session PID:\n     {rows}", exit_code=2)
+    return SessionError(message, hint=f"say which with {how}:\n     {rows}", exit_code=2)

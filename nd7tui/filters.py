@@ -17,6 +17,7 @@ Several must all hold; `a,b` within one means either.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -133,6 +134,9 @@ def parse(text: str) -> Filter:
         word = token.removeprefix("-")
         key, colon, value = word.partition(":")
         if not colon or key not in KEYS:
+            close = difflib.get_close_matches(key, KEYS, 1, 0.7) if colon and '"' not in key else []
+            if close and value and not value.startswith("/") and not value.isdigit():
+                raise FilterError(f"no {key[:20]}: here; the nearest is {close[0]}:")
             key, value = "", word
         value = value.strip('"')
         if not value:

@@ -117,7 +117,11 @@ SHAPES: dict[str, Shape] = {
             Field("name", "string", "what the dashboard calls it"),
             Field("project", "path", "what it may write"),
             Field("agent", "string", "claude, or the program's name"),
-            Field("state", "string", "starting, working, idle, waiting, ended, orphaned or broken"),
+            Field(
+                "state",
+                "string",
+                "starting, working, idle, waiting, ended, orphaned, broken; inside one: unknown",
+            ),
             Field("waits_for", "string", "what it waits for; how it ended, once it has"),
             Field("started", "time", "when it began"),
             Field("changed", "time", "when it was last heard of"),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from nd7core.attribution.verdict import Operation, Source
 
 RowState = Literal["open", "granted", "proved", "repeated", "obsolete"]
-Activity = Literal["starting", "working", "waiting", "idle", "ended", "orphaned", "broken"]
+Activity = Literal["starting", "working", "waiting", "idle", "ended", "orphaned", "broken", "unknown"]
 
 SOURCES: tuple[Source, ...] = ("kernel", "nd7-exec", "model", "none")
 

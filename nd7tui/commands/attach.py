@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     from nd7core.paths import places
     from nd7exec import attach
 
-    session = sessions.choose(places(), arguments.session, cwd=os.path.realpath(os.getcwd()))
+    session = sessions.choose(places(), arguments.session, cwd=os.path.realpath(os.getcwd()), how="nd7 attach PID")
     sys.stderr.write(f"nd7: session {session.label}; {attach.CHORD} detaches\n")
     sys.stderr.flush()
     end = attach.attach(session.directory)

@@ -3,6 +3,7 @@
 examples:
   nd7 denials                        of every session on record
   nd7 denials --session 4711         of one: nd7 run's pid, the session's name, or the agent's session id
+  nd7 denials --session 5b1d         the beginning of that id, where no other begins so
   nd7 denials --json                 one JSON object a line
   nd7 denials --all                  failures that are none of nd7's too, with whose they are
   nd7 denials --json --show-secrets  keys and tokens as they are: for you, not for a bug report
@@ -34,7 +35,7 @@ _PIECE = 1 << 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--session", metavar="S", help="a session's pid, name or agent session id")
+    parser.add_argument("--session", metavar="S", help="a session's pid, name or agent session id, or its beginning")
     parser.add_argument("--all", action="store_true", help="failures that are no denials too")
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--show-secrets", action="store_true", help="what looks like a secret is masked else")
@@ -118,10 +119,16 @@ def chosen(where: Places, wanted: str | None) -> Iterator[tuple[str, Record | No
     if wanted is not None and wanted in ids:
         named.add(wanted)
     if wanted is not None and not named:
-        from nd7core.history_log import told_of
+        from nd7tui.commands import verify
 
-        own = (name for name in ids if name.startswith("nd7-"))
-        named.update(name for name in own if told_of(os.path.join(root, name)).name == wanted)
+        named.update(verify.named(where, wanted, ids))
+    if wanted is not None and not named and wanted:
+        begin = [name for name in ids if name.startswith(wanted)]
+        if len(begin) > 1:
+            raise Nd7Error(
+                f"{len(begin)} sessions begin with {wanted!a}", hint="one of: " + ", ".join(map(safe, begin[:5]))
+            )
+        named.update(begin)
     if wanted is not None and not named:
         from nd7tui.commands.verify import near
 

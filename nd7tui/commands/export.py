@@ -68,14 +68,32 @@ def run(arguments: argparse.Namespace) -> int:
     problems: list[str] = []
     readings = read(place.state, names, place.home, problems)
     secrets = arguments.show_secrets
-    found = rows(readings, query, secrets=secrets)
+    found = Counted(rows(readings, query, secrets=secrets))
     if arguments.format == "md":
         write_markdown(found, secrets=secrets)
     else:
         {"json": write_json, "csv": write_csv}[arguments.format](found)
+    if not found.count and not problems:
+        words = " ".join(arguments.query)
+        sys.stderr.write(f"nd7 export: nothing matches {safe(words, 200)}\n" if words else "nd7 export: no denial\n")
+        for form in {"json", "csv", "md"}.intersection(arguments.query):
+            sys.stderr.write(f"     if {form} is to be the form: nd7 export --format {form}\n")
     for problem in problems:
         sys.stderr.write(f"nd7 export: {problem}\n")
     return 1 if problems else 0
+
+
+class Counted(Iterator[dict[str, Any]]):
+    """What it is given, one after the other, counted."""
+
+    def __init__(self, given: Iterator[dict[str, Any]]) -> None:
+        self._given = given
+        self.count = 0
+
+    def __next__(self) -> dict[str, Any]:
+        found = next(self._given)
+        self.count += 1
+        return found
 
 
 def read(state: str, names: list[str], home: str, problems: list[str]) -> Iterator[LogReading]:

@@ -61,6 +61,8 @@ def find(where: Places, wanted: str) -> str:
     matches = [name for name in _of_live(where, wanted) if name in known]
     how = "logs are of"
     if not matches:
+        matches = named(where, wanted, known)
+    if not matches:
         check_session_id(wanted)
         matches = [name for name in known if name.startswith(wanted)]
         how = "sessions begin with"
@@ -72,6 +74,14 @@ def find(where: Places, wanted: str) -> str:
         )
     names = [session.record.name for session in sessions.live(where) if session.record is not None]
     raise AuditError(f"no audit log of a session {wanted}", hint=near(wanted, [*names, *known]))
+
+
+def named(where: Places, wanted: str, known: Iterable[str]) -> list[str]:
+    """The logs of nd7's own that tell of a session, live or over, called so."""
+    from nd7core.history_log import told_of
+
+    own = (name for name in known if name.startswith("nd7-"))
+    return [name for name in own if told_of(os.path.join(where.state, "sessions", name)).name == wanted]
 
 
 def near(wanted: str, known: Iterable[str]) -> str:

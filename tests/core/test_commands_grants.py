@@ -141,6 +141,17 @@ def test_several_sessions_are_listed(places: Places, session: int, nd7: Call) ->
     assert f"session {os.getpid()}" in out
 
 
+def test_the_hint_fits_the_command(places: Places, session: int, nd7: Call) -> None:
+    start(places, os.getpid(), "/srv/elsewhere")  # of the same name
+    for words, how in (
+        (("attach", "app"), "say which with nd7 attach PID:"),
+        (("why", "x", "--session", "app"), "--se"),
+    ):
+        code, _, err = nd7(*words)
+        assert code == 2 and "several sessions are called app" in err and how in err
+        assert ("--session" in err) == (words[0] == "why")
+
+
 def test_without_a_session_it_says_so(places: Places, nd7: Call) -> None:
     for words in (("allow", "x"), ("deny", "x"), ("why", "x")):
         code, out, err = nd7(*words)

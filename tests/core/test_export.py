@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nd7core import paths
+from nd7core import paths, process
 from nd7core.audit.log import Log, log_directory
 from nd7core.paths import places_of
 from nd7tui.cli import main
@@ -82,6 +82,55 @@ def test_a_flag_leaves_the_secrets_but_no_escape(state: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(("query", "count"), [("source:model", 0), ("x", 1), ("session:77", 1), ("project:app", 2)])
 def test_queries(state: Path, capsys: pytest.CaptureFixture[str], query: str, count: int) -> None:
     assert len(json.loads(run(capsys, query)[1])) == count
+
+
+@pytest.mark.parametrize("words", ["nosuch", "md"])
+def test_nothing_that_matches_is_said(state: Path, capsys: pytest.CaptureFixture[str], words: str) -> None:
+    status, out, err = run(capsys, words)
+    assert (status, json.loads(out)) == (0, [])
+    assert f"nothing matches {words}" in err
+    assert ("--format md" in err) == (words == "md")
+
+
+@pytest.mark.parametrize(("word", "near"), [("sourc:kernel", "source:"), ("zzz:kernel", "there are source: state:")])
+def test_a_key_that_is_none_is_an_error(state: Path, capsys: pytest.CaptureFixture[str], word: str, near: str) -> None:
+    status, out, err = run(capsys, word)
+    assert (status, out) == (2, "")
+    assert near in err
+    for fine in ("localhost:3000", "https://example.com/x", '"zzz:kernel"'):
+        assert run(capsys, fine)[0] == 0
+
+
+def test_the_beginning_of_an_id_names_a_session_everywhere(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = places_of(str(state.parent / "home"), state_home=str(state.parent))
+    monkeypatch.setattr(paths, "places", lambda: where)
+    assert main(["denials", "--session", "77", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["session"] == "77aa-b"
+    Log(log_directory(str(state), "77ab-c")).append("note", {}, source="s")
+    assert main(["denials", "--session", "77a"]) == 1
+    assert "2 sessions begin with '77a'" in capsys.readouterr().err
+    main(["sessions"])
+    shown = capsys.readouterr().out
+    assert "77aa-b" in shown and "5b1d-a" in shown
+
+
+@pytest.mark.parametrize("words", [["sessions"], ["sessions", "--json"]])
+def test_inside_a_session_none_is_told_to_have_ended(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """Inside, `~/.nd7` is an empty folder: the very session that asks would be told to be over."""
+    where = places_of(str(state.parent / "home"), state_home=str(state.parent))
+    os.makedirs(where.nd7)
+    monkeypatch.setattr(paths, "places", lambda: where)
+    assert main(words) == 0
+    assert "ended" in capsys.readouterr().out
+    monkeypatch.setattr(process, "looks_confined", lambda: True)
+    assert main(words) == 0
+    told = capsys.readouterr()
+    assert "ended" not in told.out and "unknown" in told.out
+    assert "cannot be told from inside a session" in told.err
 
 
 def test_a_query_that_cannot_be_meant(state: Path, capsys: pytest.CaptureFixture[str]) -> None:

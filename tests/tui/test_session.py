@@ -132,5 +132,9 @@ def test_a_shell_is_told_too(width: int) -> None:
         assert f"{part}: {how}" in text
     assert all(len(line) <= width for line in lines if line.startswith(" " * 10))
     quiet = table([SessionRow("pid:1", "x", 1, activity="working")], tui_rows.NOW, width)
-    assert "in force: its supervisor has not told yet" in " ".join(quiet)
+    assert "in force in 1: its supervisor has not told yet" in " ".join(quiet)
+    first = next(one for one in sessions if one.live)
+    both = table([first, replace(first, pid=77, key="pid:77")], tui_rows.NOW, width)
+    assert sum(line.strip().startswith(next(iter(LESS)) + ":") for line in both) == 1
+    assert f"in force in {first.pid}, 77:" in both
     assert not any("in force" in line for line in table([sessions[-1]], tui_rows.NOW, width))
