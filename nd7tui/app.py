@@ -263,9 +263,9 @@ class Dashboard(Outside, Themed, Mortal):
 
         self.do(partial(grant, self.places, wish))
 
-    def undo(self) -> None:
-        """Take back the newest grant of all."""
-        last = self.store.last_grant()
+    def undo(self, session: str = "") -> None:
+        """Take back the last grant, which the bottom line names; `session` is the key of the selected one."""
+        last = self.store.last_grant(session)
         if last is not None:
             self.take_back(last.pid, last.path)
 
@@ -291,6 +291,8 @@ class Dashboard(Outside, Themed, Mortal):
             self.push_screen(ask(self, done.wish, done.asks))
             return
         self.store.did(done.deed)
+        if done.ok and done.kind == "grant" and done.wish is not None:
+            self.store.made.add((done.wish.pid, done.wish.path))
         self.say(("" if done.ok else "not done: ") + done.said, "good" if done.ok else "bad")
         self.changed()
 

@@ -13,6 +13,7 @@ from nd7core.errors import Nd7Error
 from nd7core.paths import Places, canonical
 from nd7core.record import Grant, Scope
 from nd7core.text import safe_path
+from nd7tui.foresee import opens
 from nd7tui.look import short_path
 from nd7tui.model import Deed
 
@@ -73,6 +74,7 @@ def grant(places: Places, wish: Wish) -> Done:
             shown, wish = wish.path, replace(wish, path=canonical(wish.path))
             if dangers := (*_elsewhere(shown, wish.path), *_dangers(places, wish)):
                 return Done("grant", False, "", Deed(now, "grant", line, "asked first", False), wish, dangers)
+        held = opens(canonical(wish.path), places.home)
         change = grants.allow(
             places,
             wish.pid,
@@ -86,7 +88,12 @@ def grant(places: Places, wish: Wish) -> Done:
     except (Nd7Error, OSError) as error:
         message = error.message if isinstance(error, Nd7Error) else str(error)
         return Done("grant", False, message, Deed(now, "grant", line, message, False), wish)
-    said = "is writable already" if change.already else "granted; the next Bash command has it"
+    wish = replace(wish, path=change.path)
+    said = (
+        "is writable already"
+        if change.already
+        else f"granted{f' ({held})' if held else ''}; the next Bash command has it"
+    )
     said += f". {change.note}" if change.note else ""
     shown = short_path(change.path, places.home)  # the bottom line is short, and what follows counts
     return Done("grant", True, f"{shown}: {said}", Deed(now, "grant", change.command or line, said), wish)

@@ -144,6 +144,7 @@ def _mend(
     verdict = row.verdict
     home = session.home if session else ""
     g, wider, again, copy = caps["grant"], caps["wider"], caps["restart"], caps["copy"]
+    again = " " if read_only else again
     found: list[Line] = []
     reason = outlook.why_not if outlook is not None else why_not(row, session)
     path = look.short_path(verdict.grant, home)
@@ -161,12 +162,14 @@ def _mend(
         found += _key(g, f"nothing: {look.short_text(reason, home)}", width, "dim")
     elif outlook is not None and outlook.already and row.state == "repeated":
         found += _key("↻", f"granted, and refused all the same: {_still(outlook)}", width, "warn")
-    elif outlook is not None and outlook.already:
+    elif _covered(row, session, outlook):
         found += _key(g, f"nothing new: {path} is granted already", width, "dim")
     elif outlook is not None and outlook.dangers:
-        found += _key(g, f"asks first, then grants {path} to {who}: {outlook.dangers[0]}", width, "warn", GRANT)
+        opens = f", {outlook.opens}" if outlook.opens else ""
+        found += _key(g, f"asks first, then grants {path} to {who}{opens}: {outlook.dangers[0]}", width, "warn", GRANT)
     else:
         text = f"grant {path} to {who}'s next Bash commands"
+        text += f", {outlook.opens}" if outlook is not None and outlook.opens else ""
         if verdict.remedy == "restart-wider":
             text += f", which does not reach {row.tool}"
         found += _key(g, text, width, "strong", "screen.press('grant')")
@@ -191,6 +194,15 @@ def _mend(
     if hidden:
         found += _key(caps["reveal"], hidden, width, "dim", "screen.press('reveal')")
     return found
+
+
+def _covered(row: Row, session: SessionRow | None, outlook: Outlook | None) -> bool:
+    """Whether a grant covers what would be granted: as worked out, or by the session's grants until it has been."""
+    if outlook is not None:
+        return outlook.already
+    wanted = row.verdict.grant
+    held = (grant.path.rstrip("/") for grant in (session.grants if session is not None else ()))
+    return bool(wanted) and any(wanted == path or wanted.startswith(path + "/") for path in held)
 
 
 def _still(outlook: Outlook) -> str:
@@ -270,6 +282,8 @@ def detail(
         state.gap(2)
         means = look.PROVED_BY.get(row.proof, "") if row.state == "proved" else ""
         means = means or look.STATE_MEANS[row.state]
+        if row.state == "open" and _covered(row, session, outlook):
+            means = f"granted to Bash commands; {row.tool or 'the agent'} has it after a restart"
         if row.count > 1:
             since = f", first at {look.clock(row.first_ts)}" if row.first_ts else ""
             means += f"; {row.count} times in this session{since}"

@@ -6,14 +6,18 @@ its answer is kept with the row; the thread that draws only shows it.
 
 from __future__ import annotations
 
+import os
+
 from nd7core import grants, policy
 from nd7core.attribution import FileLook
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7core.sessions import Session, live
+from nd7core.survey import survey
 from nd7tui.model import Row, SessionRow
-from nd7tui.outlook import Outlook, command_of, why_not
+from nd7tui.outlook import Outlook, command_of, opened, why_not
 
+MOST = 5_000  # of names below a path: the cursor waits for this; `G` counts on
 _DECIDED = ("read", "write", "execute")
 
 
@@ -62,4 +66,12 @@ def look(places: Places, row: Row, session: SessionRow | None) -> Outlook:
         line=line,
         ordinary=ordinary,
         command=command_of(row.nd7_session or 0, path),
+        opens="" if already else opens(path, found.record.home),
     )
+
+
+def opens(path: str, home: str) -> str:
+    """What a grant of `path` opens, in a few words, or "".  Looks at MOST names at most."""
+    if not os.path.exists(path):
+        return ""
+    return opened(survey(path, home=home, limit=MOST), folder=os.path.isdir(path))

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from nd7tui.look import plural
 from nd7tui.model import Row, SessionRow
+
+if TYPE_CHECKING:
+    from nd7core.survey import Survey
 
 FOREIGN = "another nd7 started this session, so only that one can change it"
 
@@ -26,6 +31,7 @@ class Outlook:
         line: its number, or None.
         ordinary: what the file's own permissions say of it: "would let it", "would refuse it too: ...", or "".
         command: the command line that does the same as `g`.
+        opens: what a grant of `path` opens, in a few words, or "" where that is one file with nothing to be said of it.
     """
 
     path: str = ""
@@ -36,6 +42,20 @@ class Outlook:
     line: int | None = None
     command: str = ""
     ordinary: str = ""
+    opens: str = ""
+
+
+def opened(survey: Survey, *, folder: bool) -> str:
+    """What a grant opens, in a few words, or "": `4 files, 1 looks like a secret`, the words of the ladder."""
+    parts = []
+    if folder:
+        much = plural(survey.files, "file") if survey.files else "an empty folder"
+        parts.append(much if survey.complete else f"over {survey.files:,} files")
+    if count := len(survey.secrets):
+        parts.append(
+            f"{count} {'looks' if count == 1 else 'look'} like a secret" if folder else "which looks like a secret"
+        )
+    return ", ".join(parts)
 
 
 def why_not(row: Row, session: SessionRow | None) -> str:

@@ -39,6 +39,7 @@ class Store:
         self.rows: list[Row] = []
         self.sessions: dict[str, SessionRow] = {}
         self.deeds: list[Deed] = []
+        self.made: set[tuple[int, str]] = set()  # pid and path of what was granted from this dashboard
         self.faults: list[str] = []
         self.view: list[int] = []
         self.hidden: set[Source] = {"none"}
@@ -205,14 +206,26 @@ class Store:
         found = [grant for session in self.sessions.values() for grant in session.grants]
         return sorted(found, key=lambda grant: (grant.uses > 0, -grant.created, grant.path))
 
-    def last_grant(self) -> GrantRow | None:
-        """The newest grant of all, which `u` takes back: read from the records, so also after a restart."""
-        found = [grant for session in self.sessions.values() if session.live for grant in session.grants]
-        return max(found, key=lambda grant: (grant.created, grant.path), default=None)
+    def last_grant(self, session: str = "") -> GrantRow | None:
+        """The grant that `u` takes back: the newest made here, else of the selected session, else of all.
+
+        Read from the records, so also after a restart.  One made in a shell, for another session, comes last: nobody
+        who looks at this screen has just made it.
+
+        Args:
+            session: key of the selected one, or "".
+        """
+
+        def rank(grant: GrantRow) -> tuple[bool, bool, int, str]:
+            here = (grant.pid, grant.path) in self.made
+            return here, not here and f"pid:{grant.pid}" == session, grant.created, grant.path
+
+        found = [grant for one in self.sessions.values() if one.live for grant in one.grants]
+        return max(found, key=rank, default=None)
 
     def undo_of(self, row: Row) -> str:
         """The path of the newest grant, where it is the one that mends a row, or ""."""
-        last, wanted = self.last_grant(), row.verdict.grant or row.verdict.target
+        last, wanted = self.last_grant(self.key_of(row)), row.verdict.grant or row.verdict.target
         if last is None or last.pid != row.nd7_session or not wanted:
             return ""
         return last.path if wanted == last.path or wanted.startswith(last.path.rstrip("/") + "/") else ""

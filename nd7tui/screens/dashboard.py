@@ -175,7 +175,7 @@ class Main(Doors):
     def _detail_title(self, width: int) -> list[Line]:
         right = Line("dim")
         if self.peeking is not None:
-            if self.peeked is None or not self.peeked.problem:
+            if not self.dash.read_only and (self.peeked is None or not self.peeked.problem):
                 right.put(safe("Enter attaches; "), "dim").put(safe(CHORD), "key").put(safe(" comes back"), "dim")
             return self._title("its screen now", width, right, "detail")
         row = self.row
@@ -313,10 +313,6 @@ class Main(Doors):
         """`g`: exactly what the detail says."""
         if self.row is not None:
             self.dash.grant(self.row)
-
-    def do_undo(self) -> None:
-        """`u`: take back the last grant."""
-        self.dash.undo()
 
     def to_copy(self) -> str:
         """The command line that would do it, or the target."""

@@ -19,6 +19,9 @@ class Doors(Page):
         """The session that a key means."""
         raise NotImplementedError
 
+    def of_session(self) -> str:
+        return self.session.key if self.session is not None else ""
+
     def do_wider(self) -> None:
         """`G`: the ladder."""
         from nd7tui.screens.wider import Wider

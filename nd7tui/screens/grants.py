@@ -166,10 +166,6 @@ class Grants(Page):
         if row is not None:
             self.dash.take_back(row.pid, row.path)
 
-    def do_undo(self) -> None:
-        """`u`: the newest."""
-        self.dash.undo()
-
     def to_copy(self) -> str:
         """The command line that gives it again."""
         row = self.selected

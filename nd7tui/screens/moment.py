@@ -102,10 +102,6 @@ class Moment(Doors):
         if self.row is not None:
             self.dash.grant(self.row)
 
-    def do_undo(self) -> None:
-        """`u`."""
-        self.dash.undo()
-
     def to_copy(self) -> str:
         """The command line that would do it, or the target."""
         return self.of_row(self.row, revealed=self.revealed) if self.row is not None else ""

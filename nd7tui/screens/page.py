@@ -11,7 +11,8 @@ from textual.widget import Widget
 
 from nd7core.text import safe
 from nd7tui import keys
-from nd7tui.line import Line, both, indented, wrap
+from nd7tui.line import Line, both, fit, indented, wrap
+from nd7tui.look import short_path
 from nd7tui.widgets.bar import Bar
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 # What is said takes as many lines as it needs, up to this: a note that is cut may be cut before what matters.
 SAID_LINES = 4
+READ_ONLY = "this dashboard was started with --read-only"
 MOVES = ("up", "down", "page_up", "page_down", "top", "bottom")
 
 
@@ -54,7 +56,7 @@ class Page(Screen[None]):
         if key in self.dash.off:
             return self.dash.off[key]
         if self.dash.read_only and keys.BY_ID[key].changes:
-            return "this dashboard was started with --read-only"
+            return READ_ONLY
         if key == "theme":
             return self.dash.why_no_theme()
         if key in MOVES:
@@ -173,6 +175,8 @@ class Page(Screen[None]):
         for name in self.LINE[-2:]:
             last.join(self._hint(name))
         for name in self.LINE[:-2]:
+            if self.dash.read_only and keys.BY_ID[name].changes:
+                continue  # it would only say that it does nothing
             piece = self._hint(name)
             if line.cells + piece.cells + last.cells > width:
                 break
@@ -182,7 +186,26 @@ class Page(Screen[None]):
     def _hint(self, name: str) -> Line:
         do = f"screen.press('{name}')"
         piece = Line("dim").put(safe(self.dash.caps[name]), "key", do=do)
-        return piece.put(safe(f" {keys.BY_ID[name].word}"), "dim", do=do).gap(2)
+        return piece.put(safe(f" {self.word(name)}"), "dim", do=do).gap(2)
+
+    def of_session(self) -> str:
+        """The key of the session that is selected here, or "": its grants are undone before those of others."""
+        return ""
+
+    def word(self, name: str) -> str:
+        """What a key is called in the key line.  `u` names what it would take back, and whose, where that is no one's
+        who is selected: it may be a grant that a shell has made for another session."""
+        selected = self.of_session()
+        last = self.dash.store.last_grant(selected) if name == "undo" else None
+        if last is None:
+            return keys.BY_ID[name].word
+        key = f"pid:{last.pid}"
+        whose = "" if key == selected else f" ({self.dash.store.session_name(key)[:14]})"
+        return f"undo {fit(safe(short_path(last.path, self.dash.places.home)), 22, 'middle')}{whose}"
+
+    def do_undo(self) -> None:
+        """`u`: take back the last grant."""
+        self.dash.undo(self.of_session())
 
     def tick(self) -> None:
         """Once a second: what tells the time is drawn again."""

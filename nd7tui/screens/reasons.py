@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nd7tui import look
 from nd7tui.outlook import why_not, why_not_restart
+from nd7tui.screens.page import READ_ONLY
 
 if TYPE_CHECKING:
     from nd7tui.screens.dashboard import Main
@@ -62,4 +63,6 @@ def _attach(main: Main) -> str:
     session = main.dash.store.sessions.get(main.session_list.key)
     if session is None:
         return "select one session"
+    if main.dash.read_only:
+        return f"{READ_ONLY}, and on its screen you could type; what it shows is below"
     return "" if session.live else f"the session has ended; {main.dash.caps['session']} tells what is known of it"

@@ -289,6 +289,22 @@ async def test_read_only_changes_nothing_and_says_so(here: Places) -> None:
             await pilot.press(key)
             assert "--read-only" in said(app), key
         assert not app.granted and not app.taken and isinstance(app.screen, Main)
+        app.quiet()
+        await pilot.pause()
+        last = picture(app).splitlines()[-1]
+        assert not any(word in last for word in ("g grant", "G wider", "undo", "n new")) and "a grants" in last
+        await pilot.press("shift+tab", "down", "enter")
+        assert "--read-only" in said(app) and "type" in said(app)
+        assert "Enter attaches" not in picture(app)
+
+
+async def test_u_names_what_it_takes_back_and_whose(here: Places) -> None:
+    app = Quiet(here)
+    async with app.run_test(size=(120, 36)) as pilot:
+        app.fill()
+        main_of(app).stream.select("77aa/1")
+        await pilot.pause()
+        assert "u undo ~/.cache/pip (api-server)" in picture(app).replace(tui_rows.HOME, "~").splitlines()[-1]
 
 
 async def test_y_copies_and_says_what(here: Places) -> None:

@@ -15,6 +15,8 @@ from nd7tui.deeds import Wish, grant, take_back
 def test_a_path_in_the_home_is_shown_short_so_that_what_follows_has_room(tmp_path: Path) -> None:
     where = places_of(os.path.realpath(tmp_path))
     (tmp_path / "notes").mkdir()
+    for name in ("todo.md", "wifi-password.txt"):
+        (tmp_path / "notes" / name).write_text("x")
     record = Record(
         project=f"{where.home}/app",
         home=where.home,
@@ -24,7 +26,7 @@ def test_a_path_in_the_home_is_shown_short_so_that_what_follows_has_room(tmp_pat
     )
     sessions.create(where, record, build(record))
     done = grant(where, Wish(os.getpid(), f"{where.home}/notes"))
-    assert done.ok and done.said == "~/notes: granted; the next Bash command has it"
+    assert done.ok and done.said == "~/notes: granted (2 files, 1 looks like a secret); the next Bash command has it"
     assert done.deed.command == f"nd7 allow --session {os.getpid()} {where.home}/notes"  # to be typed: in full
     done = take_back(where, os.getpid(), f"{where.home}/notes")
     assert done.ok and done.said == "~/notes: taken back; the next Bash command is without it"

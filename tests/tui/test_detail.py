@@ -8,10 +8,11 @@ import pytest
 import tui_rows
 
 from nd7core.attribution.verdict import Verdict
+from nd7core.survey import Survey
 from nd7tui import keys
 from nd7tui.detail import detail
-from nd7tui.model import Row, SessionRow
-from nd7tui.outlook import Outlook
+from nd7tui.model import GrantRow, Row, SessionRow
+from nd7tui.outlook import Outlook, opened
 
 SESSION, *_ = tui_rows.sessions()
 BY_ID = {row.id: row for row in tui_rows.rows()}
@@ -75,3 +76,16 @@ def test_many_targets_are_wrapped_and_not_cut() -> None:
     names = tuple(f"/srv/data/number-{n}" for n in range(9))
     shown = text(replace(BY_ID["3f0c/1"], verdict=replace(BY_ID["3f0c/1"].verdict, target=names[0], targets=names)))
     assert all(name in shown for name in names)
+
+
+def test_what_g_opens_is_said_before_it_is_pressed_and_that_a_grant_covers_the_row() -> None:
+    row, (session, *_) = replace(tui_rows.rows()[0], state="open"), tui_rows.sessions()
+    outlook = Outlook(
+        row.verdict.grant, opens=opened(Survey(4, 1, True, ("/n/wifi-password.txt",), (), True), folder=True)
+    )
+    told = " ".join(" ".join(str(line.text) for line in detail(row, session, outlook, keys.caps({}), 100)).split())
+    assert "next Bash commands, 4 files, 1 looks like a secret" in told
+    # Its outlook is void from the grant on until it is worked out anew: the session's own grants tell meanwhile.
+    given = replace(session, grants=(GrantRow(4242, row.verdict.grant.rpartition("/")[0]),))
+    told = " ".join(" ".join(str(line.text) for line in detail(row, given, None, keys.caps({}), 100)).split())
+    assert "is granted already" in told and "nothing has been done about it" not in told

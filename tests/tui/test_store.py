@@ -9,7 +9,7 @@ import tui_rows
 
 from nd7tui import store as store_module
 from nd7tui.filters import parse
-from nd7tui.model import Batch, Deed
+from nd7tui.model import Batch, Deed, GrantRow
 from nd7tui.store import Store
 
 
@@ -115,6 +115,13 @@ def test_the_last_grant_is_read_from_the_records() -> None:
     store = filled()
     last = store.last_grant()
     assert last is not None and last.path.endswith("/.cache/pip")
+    # Another session's, made in a shell and newer, comes after the selected one's and after what was granted here.
+    one, two, over = tui_rows.sessions()
+    theirs = GrantRow(5150, "/shell", created=tui_rows.NOW)
+    store.take(Batch(sessions=(one, replace(two, grants=(theirs,)), over)), 0)
+    assert store.last_grant() == theirs and store.last_grant(one.key) == last
+    store.made.add((last.pid, last.path))
+    assert store.last_grant() == last == store.last_grant(two.key)
     store.take(Batch(sessions=()), 0)
     assert store.last_grant() is None
 
