@@ -21,7 +21,10 @@ FILES = (
         "$XDG_STATE_HOME/nd7/sessions/ID/",
         "a session's audit log, by the agent's own session id: events.ndjson, head. ~/.local/state by default.",
     ),
-    ("$XDG_CONFIG_HOME/nd7/keys.toml", "the dashboard's keys, where they should be others. ~/.config without it."),
+    (
+        "$XDG_CONFIG_HOME/nd7/keys.toml",
+        "the dashboard's keys, where they should be others: see nd7 tui. ~/.config without it. No session writes it.",
+    ),
 )
 STATUS = (
     ("0", "it went as asked."),
@@ -77,6 +80,28 @@ def _head(argument: Argument) -> str:
 
 def _paragraphs(text: str) -> str:
     return "\n".join(line if line == ".PP" else roff(line) for line in text.splitlines())
+
+
+def plain(page: str) -> str:
+    """The page without its macros, for a terminal where nothing formats it."""
+    lines: list[str] = []
+    tagged = False
+    for line in page.splitlines():
+        macro, _, rest = line.partition(" ") if line.startswith(".") else ("", "", line)
+        text = rest
+        for mark in ("\\fB", "\\fI", "\\fR", "\\&"):
+            text = text.replace(mark, "")
+        text = text.replace("\\-", "-").replace("\\e", "\\")
+        if macro in (".SH", ".SS"):
+            lines += ["", text if macro == ".SH" else f"  {text}"]
+        elif macro == ".TP":
+            tagged = True
+        elif macro == ".PP":
+            lines.append("")
+        elif macro in ("", ".B", ".I"):
+            lines.append(("    " if tagged else "        " if lines and lines[-1] else "    ") + text)
+            tagged = False
+    return "\n".join(lines) + "\n"
 
 
 def roff(text: str) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from nd7core.errors import Nd7Error
 
 if TYPE_CHECKING:
-    from nd7core.attribution import Verdict
+    from nd7core.attribution import Look, Verdict
 
 MAX_LINE = 64 << 20
 """Bytes of one line of --jsonl; a longer one is an error, and is passed over without being kept."""
@@ -52,13 +52,28 @@ def run(arguments: argparse.Namespace) -> int:
     from nd7core.attribution import explain
     from nd7core.denial import as_fields
 
-    verdict = explain(_failure(arguments), look=_look(arguments))
+    failure, look = _failure(arguments), _look(arguments)
+    if not failure.output.strip() and not arguments.json:
+        raise Nd7Error(
+            "nothing was read from stdin",
+            hint="pipe what the command printed: make 2>&1 | nd7 explain --command make --exit 2",
+            exit_code=2,
+        )
+    verdict = explain(failure, look=look)
     verdict = verdict if arguments.show_secrets else unsecret(verdict)
     if arguments.json:
         print(json.dumps(as_fields(verdict)))
     else:
-        sys.stdout.write(shown(verdict))
+        sys.stdout.write(shown(verdict, failure.project, beside(verdict, look)))
     return 0
+
+
+def beside(verdict: Verdict, look: Look | None) -> str:
+    """Why a grant would not be enough: ordinary permissions refuse the same; "" where none is known to."""
+    if look is None or verdict.source == "none" or verdict.remedy != "grant" or not verdict.target.startswith("/"):
+        return ""
+    seen = look.at(verdict.target, verdict.operation)
+    return seen.why if seen is not None and seen.allowed is False else ""
 
 
 def unsecret(verdict: Verdict) -> Verdict:
@@ -184,7 +199,7 @@ def _parsed(line: bytes | None) -> object:
 
 
 _WHO = {
-    "kernel": "refused by the kernel, under the session's policy",
+    "kernel": "refused by the kernel, under the rules of a session in",
     "nd7-exec": "refused by nd7-exec; nothing was run",
     "model": "a report of the agent's, nothing more",
     "none": "not a denial of nd7's",
@@ -199,11 +214,17 @@ _OWNERS = {
 }
 
 
-def shown(verdict: Verdict) -> str:
-    """A verdict for a person, a line for each thing, everything through `safe`."""
+def shown(verdict: Verdict, project: str, refused: str = "") -> str:
+    """A verdict for a person, a line for each thing, everything through `safe`.
+
+    Args:
+        project: of the session that is supposed, for nobody has named one that ran.
+        refused: why ordinary permissions refuse the same, or "".
+    """
     from nd7core.text import safe, safe_path
 
-    rows = [("source", f"{verdict.source}: {_WHO[verdict.source]}")]
+    supposed = f" {safe_path(project)}" if verdict.source == "kernel" else ""
+    rows = [("source", f"{verdict.source}: {_WHO[verdict.source]}{supposed}")]
     if verdict.owner:
         rows.append(("whose", _OWNERS.get(verdict.owner, verdict.owner)))
     rows.append(("evidence", verdict.evidence))
@@ -220,6 +241,8 @@ def shown(verdict: Verdict) -> str:
         "cannot-grant": "cannot be granted",
         "not-nd7": "not nd7's to mend",
     }[verdict.remedy]
+    if refused:
+        remedy = f"a grant would not be enough: ordinary permissions refuse it, too: {safe(refused)}"
     rows.append(("remedy", remedy))
     if verdict.line:
         rows.append(("rests on", safe(verdict.line, 300)))

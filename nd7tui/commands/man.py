@@ -1,7 +1,7 @@
-"""Print the man page.
+"""Show the man page, or print it where no terminal takes it.
 
 examples:
-  nd7 man | man -l -                                       read it now
+  nd7 man                                                  read it now, on a terminal
   mkdir -p ~/.local/share/man/man1
   nd7 man > ~/.local/share/man/man1/nd7.1                  for man nd7
 """
@@ -9,6 +9,9 @@ examples:
 from __future__ import annotations
 
 import argparse
+import shutil
+import subprocess
+import sys
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -16,8 +19,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print it."""
-    from nd7tui.manual import page
+    """Show it with man, plainly where there is none that can, and as it is to whatever is no terminal."""
+    from nd7tui.manual import page, plain
 
-    print(page(), end="")
+    text = page()
+    if not sys.stdout.isatty():
+        print(text, end="")
+        return 0
+    viewer = shutil.which("man")
+    if viewer and subprocess.run([viewer, "-l", "-"], input=text.encode(), check=False).returncode == 0:
+        return 0
+    print(plain(text), end="")
     return 0

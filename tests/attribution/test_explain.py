@@ -47,6 +47,14 @@ def test_a_failure_on_stdin_is_told_to_a_person() -> None:
     assert "kernel: refused by the kernel" in said and "nd7 allow /home/ada/notes" in said
 
 
+def test_it_names_the_session_that_it_supposes_and_says_so_where_nothing_was_read() -> None:
+    code, said, _ = explain(*WHERE, "--exit", "1", stdin="touch: cannot touch '/home/ada/notes/x': Permission denied\n")
+    assert code == 0 and f"under the rules of a session in {PROJECT}\n" in said
+    code, said, wrong = explain(*WHERE, stdin="\n")
+    assert (code, said) == (2, "") and "nothing was read from stdin" in wrong and "2>&1 | nd7 explain" in wrong
+    assert explain(*WHERE, "--json", stdin="")[0] == 0
+
+
 def test_hostile_text_reaches_the_screen_made_visible() -> None:
     code, said, _ = explain(*WHERE, stdin="touch: cannot touch '/home/ada/\x1b]52;c;x\x07': Permission denied\n")
     assert code == 0 and "\x1b" not in said and "\x07" not in said

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import textwrap
+from pathlib import Path
 
 import pytest
 from world import World
+
+from nd7tui.commands import tui
+from nd7tui.keys import TABLE, read_keymap
 
 
 def test_the_lines_of_run_break_between_words(world: World) -> None:
@@ -70,3 +78,46 @@ def test_a_session_that_is_not_there(world: World, words: list[str]) -> None:
     assert "webshp" in done.err and "webshop" in done.err, done
     session.terminate()
     session.wait()
+
+
+def test_what_ordinary_permissions_refuse_as_well_is_not_told_to_be_granted(world: World) -> None:
+    world.write("failure", "sh: 1: cannot create /etc/passwd: Permission denied\n")
+    told = world.run(["sh", "-c", "nd7 explain --command 'echo >> /etc/passwd' --exit 2 < failure"])
+    assert told.code == 0 and "ordinary permissions" in told.out and "nd7 allow" not in told.out, told
+    world.write("/home/dev/notes", "mine")
+    world.write("failure", "sh: 1: cannot create /home/dev/notes: Permission denied\n")
+    told = world.run(["sh", "-c", "nd7 explain --command 'echo >> ~/notes' --exit 2 < failure"])
+    assert told.code == 0 and "nd7 allow /home/dev/notes" in told.out, told
+
+
+def test_the_dashboard_does_not_start_where_nothing_of_it_could_be_seen(world: World) -> None:
+    """It is drawn on stderr: with that thrown away the terminal stayed blank, and took every key."""
+    ours, theirs = pty.openpty()
+    done = world.start(["nd7", "tui"], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env={"TERM": "xterm"})
+    os.close(theirs)
+    assert done.wait(30) == 1
+    said = os.read(ours, 4096)
+    os.close(ours)
+    assert b"draws on stderr" in said and b"\x1b" not in said
+
+
+def test_the_example_of_keys_is_one(tmp_path: Path) -> None:
+    told = str(tui.__doc__)
+    example = told.partition("to be another:\n")[2].partition("Their names:")[0]
+    file = tmp_path / "keys.toml"
+    file.write_text(textwrap.dedent(example))
+    assert read_keymap(str(file)) == {"grant": "f5", "down": "down,j,ctrl+n"}
+    names = told.partition("Their names: ")[2].partition(".\n")[0]
+    assert names.replace("\n", " ").split(", ") == [key.id for key in TABLE]
+
+
+@pytest.mark.parametrize("path", ["/usr/bin:/bin", "/nowhere"])
+def test_the_manual_on_a_terminal_is_to_be_read(world: World, path: str) -> None:
+    """Raw, its first screen is macros; where there is no `man`, or one that fails, it is told plainly."""
+    assert world.run(["nd7", "man"]).out.startswith(".TH ND7")
+    nd7 = world.run(["which", "nd7"]).out.strip()
+    screen = world.terminal(["env", f"PATH={path}", "MANPAGER=cat", nd7, "man"], size=(100, 40))
+    screen.wait_for("XDG_CONFIG_HOME/nd7/keys.toml")
+    text = screen.screen(history=3000)
+    assert "NAME" in text and "nd7 - run a coding agent" in text
+    assert ".TH" not in text and "\\fB" not in text and "\\-" not in text
