@@ -27,6 +27,8 @@ State = Literal["ok", "degraded", "missing"]
 MEASURED: Final = "2.1.197"
 _VERSION_SECONDS: Final = 20.0
 _LITTLE, _VERY_LITTLE = 1 << 30, 50 << 20
+_LOGS: Final = 12
+_LOG_BYTES: Final = 16 << 20
 _RELEASED: Final = 1_790_000_000  # September 2026: a clock before it is wrong
 
 
@@ -57,6 +59,7 @@ def examine(places: Places, environ: Mapping[str, str]) -> list[Check]:
         lambda: _hooks(places),
         lambda: _permissions(places),
         lambda: _own_code(places, environ),
+        lambda: _logs(places),
         lambda: _disk(places),
         lambda: _clock(places),
     ]
@@ -307,6 +310,33 @@ def _own_code(places: Places, environ: Mapping[str, str]) -> Check:
     except Nd7Error as error:
         return Check("nd7 itself", "missing", error.message, "`nd7 run` starts no session", error.hint)
     return Check("nd7 itself", "ok", os.path.dirname(nd7exec.__file__))
+
+
+def _logs(places: Places) -> Check:
+    """The chains of the latest logs: in a damaged one a refusal may be missing, and `none` would be no answer."""
+    from nd7core.audit.verify import verify
+    from nd7core.history import log_stamps
+
+    latest = sorted(log_stamps(places.state), key=lambda log: -log[2])[:_LOGS]
+    small = [name for name, *_ in latest if _size(os.path.join(places.state, "sessions", name)) <= _LOG_BYTES]
+    results = [verify(os.path.join(places.state, "sessions", name)) for name in small]
+    broken = [result for result in results if not result.ok]
+    if not broken:
+        return Check("logs", "ok", f"the chains of the latest {len(results)} hold" if results else "none yet")
+    return Check(
+        "logs",
+        "degraded",
+        f"{len(broken)} of the latest {len(results)} damaged; {broken[0].session_id}: {broken[0].problem}",
+        "refusals may be missing from what nd7 shows of it",
+        f"`nd7 verify {broken[0].session_id}` says where; what is damaged stays so",
+    )
+
+
+def _size(directory: str) -> int:
+    try:
+        return os.stat(os.path.join(directory, "events.ndjson")).st_size
+    except OSError:
+        return 0
 
 
 def _disk(places: Places) -> Check:

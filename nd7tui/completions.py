@@ -1,7 +1,7 @@
 """Shell completions, made from the parsers: nothing in here names a command or an option.
 
-A value is completed by how the parser prints it: a PATH by files, a DIR by directories, a session by the pids of
-`~/.nd7/sessions`, an agent's session id by the logs there are.
+A value is completed by how the parser prints it: a PATH by files, a GRANTED-PATH by what is granted, a DIR by
+directories, a session by the pids of `~/.nd7/sessions`, an agent's session id by the logs there are.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Callable
 from nd7tui.usage import Argument, Command, commands
 
 SESSIONS = "command ls ~/.nd7/sessions 2>/dev/null"
+GRANTED = "command nd7 grants --paths 2>/dev/null"
 LOGS = 'command ls "${XDG_STATE_HOME:-$HOME/.local/state}/nd7/sessions" 2>/dev/null'
 
 
 def kind(argument: Argument) -> str:
-    """What completes a value: "words", "file", "directory", "session", "log", "program" or "" for nothing."""
+    """What completes a value: "words", "file", "directory", "session", "log", "program", "granted" or ""."""
     value = argument.value
     if argument.choices:
         return "words"
@@ -28,6 +29,7 @@ def kind(argument: Argument) -> str:
         "PID": "session",
         "SESSION": "session",
         "S": "session",
+        "GRANTED-PATH": "granted",
     }
     if first in found:
         return found[first]
@@ -43,6 +45,11 @@ def bash() -> str:
     names = " ".join(command.name for command in commands())
     return f"""# bash completion for nd7; in ~/.bashrc: eval "$(nd7 completions bash)"
 _nd7_words() {{ local IFS=$' \\t\\n'; COMPREPLY=($(compgen -W "$1" -- "$cur")); }}
+_nd7_granted() {{
+    local path wanted=${{cur/#~\\//$HOME/}}
+    compopt -o filenames 2>/dev/null
+    while IFS= read -r path; do [[ $path == "$wanted"* ]] && COMPREPLY+=("$path"); done < <({GRANTED})
+}}
 _nd7_value() {{
     local IFS=$'\\n'
     case $1 in
@@ -52,6 +59,7 @@ _nd7_value() {{
         program) COMPREPLY=($(compgen -c -- "$cur")) ;;
         session) _nd7_words "$({SESSIONS})" ;;
         log) _nd7_words "$({LOGS})" ;;
+        granted) _nd7_granted ;;
     esac
 }}
 _nd7() {{
@@ -96,6 +104,7 @@ def zsh() -> str:
     return f"""#compdef nd7
 # zsh completion for nd7: nd7 completions zsh > ~/.zfunc/_nd7, with ~/.zfunc in fpath before compinit
 _nd7_sessions() {{ local -a found; found=(${{(f)"$({SESSIONS})"}}); compadd -a found }}
+_nd7_granted() {{ local -a found; found=(${{(f)"$({GRANTED})"}}); compadd -a found }}
 _nd7_logs() {{ local -a found; found=(${{(f)"$({LOGS})"}}); compadd -a found }}
 _nd7() {{
   local -a commands
@@ -122,6 +131,7 @@ ZSH = {
     "directory": "_files -/",
     "session": "_nd7_sessions",
     "log": "_nd7_logs",
+    "granted": "_nd7_granted",
     "program": "_command_names -e",
     "": " ",
 }
@@ -179,6 +189,7 @@ def _fish_values(argument: Argument) -> str:
         "directory": "(__fish_complete_directories)",
         "session": "(command ls ~/.nd7/sessions 2>/dev/null)",
         "log": "(command ls ~/.local/state/nd7/sessions 2>/dev/null)",
+        "granted": f"({GRANTED})",
         "program": "(__fish_complete_command)",
         "": "",
     }

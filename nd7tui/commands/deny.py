@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="what was granted")
+    parser.add_argument("path", metavar="GRANTED-PATH", help="what was granted")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="S", help="a session's pid, name or agent session id")
     which.add_argument("--project", action="store_true", help="only for later sessions of the project you are in")

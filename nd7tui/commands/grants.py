@@ -20,7 +20,9 @@ from nd7core.text import SafeText, safe, safe_path
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--session", metavar="S", help="only of this session: its pid, name or agent session id")
-    parser.add_argument("--json", action="store_true", help="a JSON list on stdout")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="a JSON list on stdout")
+    form.add_argument("--paths", action="store_true", help="the paths alone, one a line, for a shell to complete")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,6 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     rows.sort(key=lambda row: (row["session"] is None, row["uses"], row["created"] or 0))
     if arguments.json:
         print(json.dumps(rows))
+        return 0
+    if arguments.paths:
+        for path in dict.fromkeys(row["path"] for row in rows):
+            if safe_path(path) == path:  # what a terminal cannot show, nobody can type
+                print(path)
         return 0
     if not rows:
         print("nothing is granted")

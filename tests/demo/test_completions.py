@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from world import World
 
 from nd7tui import manual
 from nd7tui.completions import SHELLS, bash, fish, zsh
@@ -81,3 +82,22 @@ def test_fish_lines_are_whole() -> None:
 
 def test_the_usage_of_a_command_is_that_of_its_help() -> None:
     assert command("demo").usage.startswith("nd7 demo [-h] [--plain] [--recorded]")
+
+
+def test_what_is_granted_is_offered_to_be_taken_back(world: World) -> None:
+    """By the real nd7, and never run: a granted path may hold what a shell would expand."""
+    odd = f"{world.home}/a b$(touch PWNED)"
+    world.mkdir(odd)
+    session = world.start(["nd7", "run", "sleep", "60"])
+    world.wait(lambda: [name for name in world.listdir(world.home + "/.nd7/sessions") if name.isdigit()])
+    assert world.run(["nd7", "allow", odd]).code == 0
+    for typed, found in ((f"{world.home}/a", [odd]), ("~/", [odd]), ("", [odd]), ("/srv", [])):
+        world.write(
+            "ask",
+            f"{bash()}\nCOMP_WORDS=(nd7 deny '{typed}'); COMP_CWORD=2\n_nd7; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        )
+        done = world.run(["bash", "--norc", "ask"])
+        assert [line for line in done.out.splitlines() if line] == found, done
+    assert not world.exists("PWNED")
+    session.terminate()
+    session.wait()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from world import World
 
+from nd7core.audit.log import Log, log_directory
 from nd7core.paths import places_of
 from nd7exec import doctor
 from nd7exec.doctor import Check, examine
@@ -36,7 +37,9 @@ def program(home: Path, text: str) -> str:
 
 def test_everything_is_looked_at(home: Path) -> None:
     found = checks(home)
-    assert " ".join(found) == ("kernel Landlock namespaces seccomp agent sessions permissions nd7 itself disk clock")
+    assert " ".join(found) == (
+        "kernel Landlock namespaces seccomp agent sessions permissions nd7 itself logs disk clock"
+    )
     for check in found.values():
         assert check.found
         assert check.state == "ok" or (check.means and (check.mend or check.name == "kernel")), check
@@ -167,3 +170,15 @@ def test_a_live_session_is_looked_at(world: World) -> None:
         return any(row["name"].startswith("session ") and row["state"] == "ok" for row in rows)
 
     world.wait(settled)
+
+
+def test_a_damaged_log_is_found(home: Path) -> None:
+    state = places_of(str(home)).state
+    for name in ("5b1d-a", "77aa-b"):
+        log = Log(log_directory(state, name))
+        log.append("note", {"text": "out2"}, source="s")
+    assert checks(home)["logs"].found == "the chains of the latest 2 hold"
+    events = Path(log_directory(state, "77aa-b"), "events.ndjson")
+    events.write_bytes(events.read_bytes().replace(b"out2", b"out3"))
+    found = checks(home)["logs"]
+    assert found.state == "degraded" and "77aa-b: frame 0" in found.found and "nd7 verify 77aa-b" in found.mend
