@@ -95,8 +95,9 @@ class Tty:
         """Press keys, by name or as text, and take what is written after each."""
         for key in keys:
             os.write(self.master, KEYS.get(key, key.encode("utf-8", "surrogateescape")))
-            # A lone Escape becomes a key only when nothing follows it for a tenth of a second.
-            self.read(0.25 if key == "escape" else pause, None if key == "escape" else 0.04)
+            # A lone Escape becomes a key only when nothing follows it for a tenth of a second after it was read, which
+            # a busy machine does late; two at once are another key.
+            self.read(1.5 if key == "escape" else pause, 0.3 if key == "escape" else 0.04)
 
     def close(self) -> int:
         """End it if it has not ended; its exit status."""

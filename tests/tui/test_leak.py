@@ -7,8 +7,12 @@ sequences that Textual itself needs there may be nothing but characters that sho
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
+import socket
+import threading
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +23,7 @@ from tui_pty import Sleeper, Story, Tty, dashboard
 from nd7core import sessions
 from nd7core.paths import Places
 from nd7core.record import Grant
+from nd7exec import hold
 
 # Each with a number of its own, so that one that comes through is told from what Textual writes.
 EVIL = (
@@ -157,6 +162,35 @@ def poisoned(places: Places, owner: Sleeper) -> None:
     (damaged / "record.json").write_bytes(b'{"project": "' + EVIL.encode("utf-8", "surrogateescape") + b'"')
 
 
+@contextlib.contextmanager
+def holder(places: Places, pid: int) -> Iterator[None]:
+    """Something that holds the session's screen, and answers each look at it with what is hostile."""
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(f"{places.sessions}/{pid}/{hold.NAME}")
+    listening.listen(8)
+    about = json.dumps({"size": [24, 80, 0, 0], "name": EVIL, "project": EVIL}).encode()
+    answer = hold.frame(b"H", about) + hold.frame(
+        b"O", f"{EVIL}\r\n{EVIL}\r\n{HELD}".encode("utf-8", "surrogateescape")
+    )
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):  # closed: the test is over
+            while True:
+                asking, _ = listening.accept()
+                with asking:
+                    asking.recv(4096)
+                    asking.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+        listening.close()
+
+
 def _granted(record, path: str):
     from dataclasses import replace
 
@@ -180,10 +214,12 @@ WHOLE = ("enter", "end", "escape")
 TYPED = EVIL.replace("\x1b", "").replace("\r", "").replace("\t", "")
 SHORT = "\u202e\u200b\x9b31mx"
 PASTED = f"\x1b[200~{SHORT}\x1b[201~"  # what no key types comes this way
+HOLDING, HELD = "its screen, seen from here", "HELD7\u202e"
 SCREENS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "the detail, whole": (("home", "enter", "down", "end"), ("escape",)),
     "every row, whole": (("home", *("down", *WHOLE) * 6), ()),
     "a session alone": (("tab", "tab", "tab", "down", "down", "up", "shift+tab"), ("escape",)),
+    HOLDING: (("w",), ("escape", "escape")),
     "what is in force": (("home", "down", "i", "end", "home"), ("escape",)),
     "how wide": (("home", "down", "G", "down", "down", "right", "right"), ("escape",)),
     "grants": (("a", "down", "y"), ("escape",)),
@@ -213,6 +249,11 @@ SHOWN = re.compile("␛|␀|\\\\u202e|\\\\x9b|\\\\u200b".encode())
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 def test_nothing_of_a_session_reaches_the_terminal_raw(here: Places, owner: Sleeper, size: tuple[int, int]) -> None:
     poisoned(here, owner)
+    with holder(here, owner.pid):
+        look_at_everything(here, size)
+
+
+def look_at_everything(here: Places, size: tuple[int, int]) -> None:
     tty = dashboard(here, size=size)
     try:
         tty.wait_for("nd7-exec", 60)
@@ -224,10 +265,13 @@ def test_nothing_of_a_session_reaches_the_terminal_raw(here: Places, owner: Slee
         assert_clean(tty, "the rows")
         for screen, (there, back) in SCREENS.items():
             tty.bytes.clear()
-            tty.press(*there)
+            tty.press(there[0])
+            if there[0] == "h":
+                tty.wait_for("found in", 60)  # what is typed before would go to the screen below
+            tty.press(*there[1:])
             # That nothing came through proves something only where something was there to be shown.
             if screen not in QUIET:
-                tty.wait_for(SHOWN.search, 60)
+                tty.wait_for(HELD[:-1] if screen == HOLDING else SHOWN.search, 60)
             tty.press(*back)
             tty.read(0.3)
             # Copying writes OSC 52 itself, in base64: the one that is meant.
