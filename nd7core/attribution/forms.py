@@ -64,6 +64,8 @@ def shell_script(line: str) -> str:
 def operation_of(text: str, program: str) -> Told:
     """read, write or execute as the sentence says it, "" where it says none or more than one."""
     text = text.lower()
+    if program == "make":
+        text = text.replace("make:", " ", 1)  # its name is a word for making, and says nothing of what it did
     if "for reading" in text:
         return "read"
     if "for writing" in text or "for output" in text or "for append" in text or "for update" in text:
@@ -93,6 +95,8 @@ _UNIX_CALL = re.compile(r"\bunix_listener\b|\bsocket\((?:1|AF_UNIX|PF_UNIX|AF_LO
 _SOCKET_FILE = re.compile(r"\.(?:sock|socket|ipc|pipe)$|/S\.[\w.-]+$|/(?:var/)?run/[^\s]*sock")
 # What stands right before the error: `statsd 127.0.0.1:8125: `.
 _ENDPOINT = re.compile(r"(?<![\w./-])(?:\d{1,3}(?:\.\d{1,3}){3}|localhost|\[[0-9a-fA-F:]+\]):\d{2,5}(?:: |:?$)")
+# A library's own function, right before the error: `uv_bind: `, `tcp_listen() failed: `.
+_CALLED = re.compile(r"(?:^|[\s:(])[A-Za-z]\w*_(?:bind|listen|connect|accept)(?:\(\))?(?: failed)?:(?: |$)")
 _SOCKETS_FOLDER = re.compile(r"\bsockets?[ _-]?(?:dir\w*|folder|path|file)\b", re.IGNORECASE)
 _SOURCE_NAME = re.compile(r"\S*\.\w{1,4}:\d+(?::in [`'][^']*')?")
 
@@ -186,7 +190,7 @@ def _speaks_of_network(
     rest: str, call: str, line: str, lines: Sequence[str], index: int, found: tuple[str, ...]
 ) -> bool:
     """Whether a line, without the paths it names, is about a connection or a listener."""
-    if not found and _ENDPOINT.search(rest):
+    if not found and (_ENDPOINT.search(rest) or _CALLED.search(rest)):
         return True
     address = "://" in rest and "file://" not in rest
     rest = _SOCKETS_FOLDER.sub(" ", _SOURCE_NAME.sub(" ", rest))

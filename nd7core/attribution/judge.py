@@ -16,6 +16,7 @@ from nd7core.attribution.look import Look
 from nd7core.attribution.rules import Rules
 from nd7core.attribution.shell import Simple, place
 from nd7core.attribution.verdict import Evidence, Operation, Remedy
+from nd7core.attribution.writing import lists_only, rewrites, wants_to_write
 
 # Which errors a sandbox of this kernel answers with where a file is meant.
 _OF_FILES = {"linux": frozenset({"EACCES", "EROFS", "ANY", ""}), "darwin": frozenset({"EPERM", "EROFS", "ANY", ""})}
@@ -195,8 +196,11 @@ class Judge:
     def _operation(self, finding: Finding, resolved: list[tuple[str, str]]) -> Told:
         if self.failure.tool in READING_TOOLS:
             return "read"
+        found = [path for _, path in resolved]
         if finding.operation:
-            return finding.operation
+            reads = finding.operation == "read"
+            written = reads and wants_to_write(self.commands, finding, found, self.home, self.platform)
+            return "write" if written else finding.operation
         for printed, path in resolved:
             for simple in self.commands:
                 for operator, target in simple.redirects:
@@ -211,23 +215,18 @@ class Judge:
                         return "read" if set(mode["mode"]) <= set("rbt") else "write"
                     if at >= 0 and path and re.search(r"\.read\w*\(|readFile|file_get_contents", text):
                         return "read"
-            for simple in self.commands:
-                for at, word in enumerate(simple.words[1:]):
-                    if simple.words[at] in _OUTPUT_OPTIONS and place(word, simple.cwd, self.home) == path:
-                        return "write"
-        if finding.program in _LAST_IS_OUTPUT and self._last_argument(finding.program) in [
-            path for _, path in resolved
-        ]:
+        if wants_to_write(self.commands, finding, found, self.home, self.platform):
             return "write"
-        return "read" if finding.program in READERS else ""
+        if finding.program in READERS:
+            removes = any(rewrites(simple) for simple in self.commands if simple.name == finding.program)
+            return "" if removes and not lists_only(finding) else "read"
+        return "read" if self._pages(finding) else ""
 
-    def _last_argument(self, program: str) -> str:
-        """The last of two or more arguments of a program, resolved; "" where it has fewer."""
-        for simple in self.commands:
-            bare = [word for word in simple.words if word[:1] != "-"]
-            if simple.name == program and len(bare) > 1:
-                return paths.canonical(place(bare[-1], simple.cwd, self.home), self.platform)
-        return ""
+    def _pages(self, finding: Finding) -> bool:
+        """Whether a line starts with a path that only readers were given: pagers do not tell their own name."""
+        printed = finding.paths[0]
+        given = [simple.name for simple in self.commands if printed in simple.words]
+        return bool(given) and READERS.issuperset(given) and finding.line.startswith(f"{printed}:")
 
     def _refused(self, path: str, operation: Told) -> Told:
         """What of an operation the policy refuses, "" where it lets it through."""
@@ -373,11 +372,8 @@ class Judge:
     # ------------------------------------------------------------------ nothing named
 
 
-_OUTPUT_OPTIONS = frozenset({"-o", "--output", "-O", "-w", "--out", "--output-file", "-fprint", "-fprintf", "-fls"})
 _TOLD_BY_GIT = names("fatal error warning hint")
 """What git's lines start with; a program of that name there is not."""
-# Programs that read their first argument and write their last.
-_LAST_IS_OUTPUT = names("uniq xxd")
 # Devices that anyone may use outside a session.
 _OPEN_DEVICES = frozenset({"/dev/fuse", "/dev/net/tun"})
 _DEVICE = "Devices are closed to a session, and a grant opens folders, not devices."

@@ -218,7 +218,12 @@ def named_paths(line: str, mark: markers.Mark, program: str, *, files_only: bool
     calling = _CALLING.search(line) or _STREAM.search(before) if "(" in line else None
     if calling:
         return (calling["path"],) if "://" not in calling["path"] else ()
-    found = tuple(path for path in _go(before) or _behind(after) or _between(before, program) if path)
+    call = _go(before)
+    if call and not _FILE_NAME.fullmatch(call[0]) and not paths.looks_like_path(call[0]):
+        # `/a/b.tgz : open impossible: `: the word behind the call is of another language, where a file stands before
+        told = _between(before, program) or _between(before.rstrip(" :").rpartition(": ")[0], program)
+        call = told if told and (paths.looks_like_path(told[0]) or _FILE_NAME.fullmatch(told[0])) else call
+    found = tuple(path for path in call or _behind(after) or _between(before, program) if path)
     if found and paths.looks_like_path(found[0]):
         return found
     keyed = KEY_PATH.search(line)

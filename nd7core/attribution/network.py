@@ -22,7 +22,7 @@ WORDS = Gate(
 )
 LISTEN = re.compile(
     r"\b(?:listen(?:ing)?|bind(?:ing)?|bind0|BindException|make_sock|\bsend E(?:PERM|ACCES)\b|unix_listener|"
-    r"server_bind)\b",
+    r"server_bind|[A-Za-z]\w*_(?:bind|listen)(?=[(: ]))\b",
     re.IGNORECASE,
 )
 

@@ -221,8 +221,9 @@ NET = re.compile(
     re.IGNORECASE,
 )
 SOCKET = re.compile(
-    r"\b(?P<name>(?:docker|podman|ssh[- ]agent|gpg[- ]agent|unix|x11|wayland|dbus|"
-    r"containerd)(?: daemon)? socket)\b|\b(?:connect\w*|talk\w*) to (?:the )?(?:[\w-]+ )?(?:bus|agent)\b|"
+    r"\b(?P<name>(?:(?:docker|podman|colima|rancher|orbstack|lima|ssh[- ]agent|gpg[- ]agent|unix|x11|wayland|dbus|"
+    r"containerd)/?){1,3}(?: (?:daemon|engine|API))? socket)\b|"
+    r"\b(?:connect\w*|talk\w*) to (?:the )?(?:[\w-]+ )?(?:bus|agent)\b|"
     r"\.sock(?:et)?\b|/S\.[\w.-]+|\b(?:ssh|gpg)-agent['’]s socket\b|"
     r"\bsockets? [`'\"(]*(?=[/~])",
     re.IGNORECASE,

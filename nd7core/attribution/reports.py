@@ -90,7 +90,11 @@ _FAILED = re.compile(
 )
 _OTHERWISE = re.compile(
     r"no such|doesn.t exist|does not exist|not exist|not found|missing|conflict|invalid|syntax|timed? ?out|already|"
-    r"typo|wrong|empty|corrupt|compil|circular|undefined|null|because (?:it|they|there)|locked by|in use|too large|"
+    r"typo|wrong|empty|corrupt|compil|circular|undefined|null|"
+    r"because (?:it|they|there)"
+    r"(?! (?:can.?t|cannot|could not|couldn.t|(?:is|was|are|were) (?:unable|not able) to) (?:writ|creat|sav|open|mak|"
+    r"lock|connect|reach|access|bind|listen|read|updat|delet|remov|renam|cop|mov|stor|install|append|load|chang))|"
+    r"locked by|in use|too large|"
     r"no space|disk|exceed|larger than|bigger than|unsupported|not support|on purpose|by design|asked",
     re.IGNORECASE,
 )

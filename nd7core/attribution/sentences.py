@@ -45,7 +45,12 @@ _OTHER_CAUSE = Gate(
     "syntax unknown enoent enotdir eisdir enospc econn etimedout eaddr in_use locked held",
 )
 # Said beside the failure, and no cause of it: what is not there yet was to be made.
-_YET = re.compile(r"\b(?:does not|doesn.t) exist and (?=can|could)|for an unknown reason", re.IGNORECASE)
+_YET = re.compile(
+    r"\b(?:does not|doesn.t) exist,? (?:and|but) "
+    r"(?=(?:[\w']{1,12} ){0,4}?(?:can\w*|could\w*|may not|lacks?|(?:do|does|is|are)"
+    r"(?: not|n.t) (?:have|allowed|able|permitted))\b)|for an unknown reason",
+    re.IGNORECASE,
+)
 _CURL = re.compile(r"Failed to connect to (?P<host>\S+) port (?P<port>\d{1,5})\b")
 _URL = re.compile(
     r"\b(?:could not|couldn.t|cannot|can.t|unable to|failed to) connect to\b.{0,60}?[/@\s\"'](?P<host>[\w.-]+):"
@@ -203,6 +208,8 @@ def _sentence(lines: Sequence[str], index: int, judge: Judge) -> Finding | None:
     # Where the sentence says that writing is what is not allowed, ordinary permissions are a cause as good.
     plain = bool(_NOT_WRITABLE.search(line))
     refused = tuple(path for path in named if _refused(judge, path, program, system=plain))
+    # `/a/b does not exist and ... no write permission in /a`: the folder is only where it would have been made.
+    refused = tuple(one for one in refused if not any(other != one and paths.inside(other, one) for other in refused))
     if refused:
         return Finding(line, "", "path", refused, "", 0, operation, program, index)
     relative = all(path[:1] not in "/~." for path in named)

@@ -110,10 +110,15 @@ def _verdict(sentence: str, near: list[str], failure: Failure, rules: Rules, hom
     if not said and not (phrases.NET.search(sentence) and address(sentence)[1]):
         said = next((named for other in near[1:][:: -1 if refused != sentence else 1] if (named := places(other))), [])
     if socket and (socket["name"] or said):
+        said = [place for place in said if place not in (socket["name"] or "")]  # `Docker/Colima socket` is no path
         named = [place for place in said if place.endswith(".sock")] or said
         target = socket["name"].lower() if socket["name"] and not named else named[0]
-        also = (target, socket["name"].lower()) if socket["name"] else (target,)
+        of = (socket["name"] or "").lower().partition(" ")[0].split("/")
+        also = (target, socket["name"].lower(), *(f"{one} socket" for one in of)) if socket["name"] else (target,)
         return _made("ipc", target, tuple(dict.fromkeys(also)), "cannot-grant", "", line, "")
+    ran = _RAN.search(sentence) if not said else None
+    if ran and ran["refused"] and not address(sentence)[1]:
+        return _ran(ran, line)
     if not said and (phrases.NET.search(sentence) or address(sentence)[1] or _about_port(sentence, near[-1])):
         host, port = address(sentence)
         if not port:
@@ -142,8 +147,16 @@ def _verdict(sentence: str, near: list[str], failure: Failure, rules: Rules, hom
         return _made(nested.operation, "", (), "cannot-grant", "", line, "")
     if not said:
         doing: Operation = told or "write"
+        if doing == "execute" and ran:
+            return _ran(ran, line)
         return _made(doing, "", (), "grant" if doing == "write" else "cannot-grant", "", line, "")
     return _about_path(said, told, failure, rules, home, line)
+
+
+def _ran(command: re.Match[str], line: str) -> Verdict:
+    """The report on a command that could not be run: its name, and the whole of it."""
+    name = command["name"]
+    return _made("execute", name, (name, name + command["rest"]), "cannot-grant", "", line, "")
 
 
 def _about_port(sentence: str, before: str) -> bool:
@@ -157,6 +170,17 @@ _SERVICE = re.compile(
 _PRIVILEGED = re.compile(
     r"\b(?:u?mount(?:ing)?|chroot|unshare|sysctl|insmod|modprobe|set-?uid|sudo|su|ptrace|namespaces?|bwrap|"
     r"crontab|attach\w*|lldb|gdb|strace|dtrace|nested sandbox(?:es)?|io_uring)\b"
+)
+# A command in its quotes, and its name without a folder.
+_RAN = re.compile(
+    r"\b(?:run(?:ning)?|execut\w*|start(?:ing)?|launch\w*|invok\w*|spawn\w*) (?:the )?(?:command )?"
+    r"`(?P<name>[\w.+-]{1,60})(?P<rest>[^`\n]{0,200})`(?P<refused> (?:\w+ )?(?:is|was|gets|got) (?:not )?(?:permitted|"
+    r"allowed|blocked|denied|refused)\b)?",
+    re.IGNORECASE,
+)
+# The agent's own tools, which run under the rules that the session started with.
+_OWN_TOOL = re.compile(
+    r"`(?:Write|Edit|MultiEdit|NotebookEdit)`|\b(?:Write|Edit|MultiEdit|NotebookEdit)[`'\"*]* (?:tool|call)s?\b"
 )
 _RUNS = re.compile(
     r"/s?bin/|\b(?:execut\w*|run(?:ning)?|launch\w*|start(?:ing)?|spawn\w*|invok\w*) (?:the \w+ )?[`'\"]?[~/.]|"
@@ -175,6 +199,8 @@ def _without(sentence: str, said: list[str]) -> str:
 
 def _operation(sentence: str) -> Told:
     sentence = _READ_ONLY.sub(" ", sentence)
+    if "for writing" in sentence:
+        return "write"
     writing, reading, executing = (
         phrases.WRITING.search(sentence),
         phrases.READING.search(sentence),
@@ -227,7 +253,7 @@ def _about_path(said: list[str], told: Told, failure: Failure, rules: Rules, hom
     if operation == "read" and known:
         contradiction = f"The policy lets this session read {text}."
     grant = paths.proposal(path, home) if refused else ""
-    remedy: Remedy = "grant"
+    remedy: Remedy = "restart-wider" if _OWN_TOOL.search(line) else "grant"
     return _made(operation, text, targets, remedy, grant, line, contradiction)
 
 
