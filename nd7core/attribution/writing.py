@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from posixpath import basename
 
 from nd7core.attribution import paths
@@ -21,6 +22,7 @@ _OPTION = re.compile(
     r"-o|-O|-w|-f(?:print\w*|ls)|--?out(?:put|file)?(?:-\w+)?|--?[\w-]*out|--(?:dest|destination|save-to|write-to|"
     r"report-file|junit-?xml|log-file)"
 )
+_MOST_COMMANDS, _MOST_WORDS, _MOST_IN_ALL = 64, 64, 640  # each word is resolved for each finding
 _OFTEN_ELSE = ("-O", "-w")  # of levels, widths and wrapping
 _OF_READERS = {"sort": "-o", "tree": "-o", "find": "-fprint", "fd": ""}
 _OPERAND = re.compile(r"of=|-o(?==?[~./])=?|-[A-Za-z]*OutputFile=|-W[lp],-\w+,")
@@ -81,9 +83,15 @@ def wants_to_write(
     for printed in finding.paths:
         said = said.replace(printed, " ")
     reads = bool(_READS.search(said[:2000]))
-    for simple in commands:
+    budget = _MOST_IN_ALL
+    for simple in islice(commands, _MOST_COMMANDS):
+        budget -= len(simple.words[:_MOST_WORDS])
+        if budget < 0:
+            break
         operands = [
-            paths.canonical(place(word, simple.cwd, home), platform) for word in simple.words[:64] if word[:1] != "-"
+            paths.canonical(place(word, simple.cwd, home), platform)
+            for word in simple.words[:_MOST_WORDS]
+            if word[:1] != "-"
         ]
         changes = not reads and simple.name not in READERS and rewrites(simple)
         for path in found:
@@ -108,7 +116,7 @@ def lists_only(finding: Finding) -> bool:
 
 def rewrites(simple: Simple) -> bool:
     """Whether a command changes the files it is given in place, or removes what it finds."""
-    words = simple.words[:64]
+    words = simple.words[:_MOST_WORDS]
     if any(_CHECKS.fullmatch(word) for word in words if word[:1] == "-"):
         return False
     ran = {simple.name}
@@ -129,7 +137,7 @@ def rewrites(simple: Simple) -> bool:
 
 
 def _is_output(simple: Simple, path: str, operands: list[str], reads: bool, home: str, platform: str) -> bool:
-    words = simple.words[:64]
+    words = simple.words[:_MOST_WORDS]
 
     def is_it(word: str) -> bool:
         return paths.canonical(place(word, simple.cwd, home), platform) == path

@@ -6,10 +6,13 @@ The rules let a session read nearly everything, so "reading" means that ordinary
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from scoring import Case, load
 
-from nd7core.attribution import Failure, Verdict, explain, explain_words
+from nd7core.attribution import Failure, FileLook, Verdict, explain, explain_words
 
 HOME, PROJECT = "/home/ada", "/home/ada/kiln"
 MAC_HOME, MAC_PROJECT = "/Users/ada", "/Users/ada/kiln"
@@ -166,3 +169,24 @@ def test_what_an_agent_says(words: str, operation: str, target: str, remedy: str
 )
 def test_what_is_no_report(words: str) -> None:
     assert not said(words), words
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o000])
+def test_a_rewriter_where_the_file_can_be_looked_at(mode: int, tmp_path: Path) -> None:
+    """The text is the same for both: only the file's own mode tells whose refusal it was."""
+    file = tmp_path / "work" / "a.py"
+    file.parent.mkdir()
+    file.write_text("a = 1\n")
+    file.chmod(mode)
+    shut = not os.access(file, os.W_OK)
+    told = f"error: cannot parse {file}: [Errno 13] Permission denied: '{file}'"
+    failure = Failure(
+        tool="Bash",
+        command=f"black {file}",
+        output=told,
+        exit_code=123,
+        project=str(tmp_path / "kiln"),
+        home=str(tmp_path),
+        temp=("/tmp/nd7",),
+    )
+    assert explain(failure, look=FileLook()).source == ("none" if shut else "kernel")

@@ -162,6 +162,7 @@ def test_the_words_that_are_looked_for_first_are_in_every_sentence() -> None:
         "written.jsonl",
         "blind.jsonl",
         "blind_second.jsonl",
+        "blind_third.jsonl",
     ):
         for case in load(name):
             for line in case["output"].split("\n"):
@@ -201,10 +202,13 @@ def test_ten_megabytes_take_no_second(name: str, tool: str) -> None:
     assert time.process_time() - started < 1.0
 
 
-@pytest.mark.parametrize("part", ["cd x && ", "(cd x;", "cd x; touch x; ", "bash -c '", "$(", "> x "])
+@pytest.mark.parametrize(
+    "part", ["cd x && ", "(cd x;", "cd x; touch x; ", "bash -c '", "$(", "> x ", "cat x; ", "isort a/b/c d/e/f; "]
+)
 def test_no_command_makes_a_few_lines_take_a_second(part: str) -> None:
     """Each relative path is held against the folders that the command went through, however deep it went."""
     lines = "".join(f"touch: cannot touch 'x{number}': Permission denied\n" for number in range(20))
+    lines += "".join(f"error reading ../y{number}: Permission denied\n" for number in range(20))
     failure = replace(BASE, output=lines, command=part * (TEN_MB // len(part)))
     explain(replace(failure, command=""))
     started = time.process_time()
