@@ -9,8 +9,8 @@ examples:
 
 The path and all that lies below it become writable for Bash commands, from the next one on.  The agent's own Write,
 Edit and Read run under the rules the session started with and need a restart.  ~/.ssh, ~/.aws, ~/.nd7, the audit
-log and the agent's settings are never granted.  A path that does not exist yet is made, empty: on Linux only what
-exists can be opened.
+log, nd7's own settings (~/.config/nd7) and the agent's are never granted.  A path that does not exist yet is made,
+empty: on Linux only what exists can be opened.
 """
 
 from __future__ import annotations
