@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
@@ -19,6 +20,7 @@ from nd7exec.lifecycle import Session, Wish
 from nd7exec.supervisor import Supervisor
 from nd7exec.wire import write_all
 
+AT_ONCE_SECONDS = 0.5  # what is over sooner was never seen by anybody
 LONGEST_LINE = 8000  # characters; a session may have many grants, each a long path
 
 
@@ -141,10 +143,29 @@ def _detached(wish: Wish, where: Places, environ: dict[str, str]) -> int:
                 os.waitpid(pid, 0)
                 raise Nd7Error(text["message"], hint=text["hint"], exit_code=text["exit_code"])
             elif kind == "started":
+                ended = _ended_at_once(pid)
+                if ended is not None:
+                    name = os.path.basename(wish.program[0])
+                    say(f"{name} ended at once with exit status {ended}; run it without --detach to see what it says")
+                    return ended
                 say(f"detached; `nd7 attach {pid}` shows it, {CHORD} leaves it again")
                 write_all(1, f"{pid}\n".encode())
                 return 0
     raise Nd7Error("the session ended before its program ran", exit_code=126)
+
+
+def _ended_at_once(pid: int) -> int | None:
+    """The exit status of a session that is over in the same moment, or None where it runs on.
+
+    Nobody has seen its screen and nobody will: without this it would be gone without a word.
+    """
+    until = time.monotonic() + AT_ONCE_SECONDS
+    while time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    return None
 
 
 def _supervise(wish: Wish, where: Places, environ: dict[str, str], writer: int) -> NoReturn:

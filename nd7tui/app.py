@@ -53,6 +53,7 @@ class Dashboard(Outside, Themed, Mortal):
 
     TITLE = "nd7"
     CSS = theme.CSS
+    LEFT = "every session lives on"  # what becomes of the sessions when one leaves
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Dashboard(Outside, Themed, Mortal):
         self.said: tuple[SafeText, theme.Role] | None = None
         self.caps = keys.caps({})
         self.off: dict[str, str] = {}  # keys that do nothing in this dashboard, with the reason that is said
+        self.started = ""  # key of the session that was just started here, until it is there to be selected
         self.leaks: list[str] = []
         self._said_until = 0.0
         self._follow = follow
@@ -168,7 +170,7 @@ class Dashboard(Outside, Themed, Mortal):
 
     def say(self, text: str, role: theme.Role = "text") -> None:
         """Say something at the bottom, for a few seconds or until the next key."""
-        self.said = (safe(text, 400), role)
+        self.said = (safe(text, 4_000), role)
         # What went wrong stays until a key is pressed: nobody may have looked.
         self._said_until = time.monotonic() + (SAID_SECONDS if role != "bad" else 3600.0)
         self._redraw()
@@ -204,7 +206,7 @@ class Dashboard(Outside, Themed, Mortal):
 
     def action_help_quit(self) -> None:
         """Ctrl+C: Textual would raise a toast."""
-        self.say(f"{self.caps['quit']} leaves; every session lives on", "warn")
+        self.say(f"{self.caps['quit']} leaves; {self.LEFT}", "warn")
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Ctrl+P: every key of the screen, by its sentence."""
@@ -268,6 +270,12 @@ class Dashboard(Outside, Themed, Mortal):
         last = self.store.last_grant(session)
         if last is not None:
             self.take_back(last.pid, last.path)
+
+    def forget(self, path: str, project: str) -> None:
+        """Take back, in a worker, what later sessions of a project would start with."""
+        from nd7tui.deeds import forget
+
+        self.do(partial(forget, self.places, path, project))
 
     def take_back(self, pid: int, path: str) -> None:
         """Take a grant back in a worker."""

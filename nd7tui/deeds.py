@@ -16,6 +16,7 @@ from nd7core.text import safe_path
 from nd7tui.foresee import opens
 from nd7tui.look import short_path
 from nd7tui.model import Deed
+from nd7tui.outlook import quoted
 
 if TYPE_CHECKING:
     from nd7tui.app import Dashboard
@@ -129,6 +130,21 @@ def take_back(places: Places, pid: int, path: str) -> Done:
     said = "taken back; the next Bash command is without it" + (f". {change.note}" if change.note else "")
     shown = short_path(change.path, places.home)
     return Done("take-back", True, f"{shown}: {said}", Deed(now, "take back", change.command or line, said))
+
+
+def forget(places: Places, path: str, project: str) -> Done:
+    """Take back what later sessions of a project would start with, while none of them runs."""
+    line, now = f"nd7 deny {quoted(path)}", time.time_ns()
+    try:
+        projects = grants.forget(places, path, project)
+    except (Nd7Error, OSError) as error:
+        message = error.message if isinstance(error, Nd7Error) else str(error)
+        return Done("take-back", False, message, Deed(now, "take back", line, message, False))
+    names = " and ".join(short_path(name, places.home) for name in projects)
+    said = f"taken back; later sessions in {names} start without it" if projects else "is kept for no project any more"
+    return Done(
+        "take-back", bool(projects), f"{short_path(path, places.home)}: {said}", Deed(now, "take back", line, said)
+    )
 
 
 def ask(dash: Dashboard, wish: Wish, dangers: tuple[str, ...]) -> Ask:

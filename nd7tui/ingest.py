@@ -17,14 +17,14 @@ import threading
 import time
 from collections.abc import Callable
 
-from nd7core import sessions
+from nd7core import sessions, standing
 from nd7core.audit.frame import Damage
 from nd7core.audit.log import EVENTS, make_directory
 from nd7core.audit.tail import FileFollower
 from nd7core.errors import Nd7Error
 from nd7core.paths import Places
 from nd7core.record import Record
-from nd7tui.model import Batch, Row, SessionRow
+from nd7tui.model import Batch, GrantRow, Row, SessionRow
 from nd7tui.roster import roster
 from nd7tui.strangers import tie
 from nd7tui.tracker import Track
@@ -71,6 +71,7 @@ class Ingest:
         self._dead: list[sessions.Session] = []
         self._died = 0.0
         self._clears = clears
+        self._kept_stamp: tuple[int, int] | None = None
         self._seen: dict[str, tuple[int, int, int]] = {}
 
     # -- the other thread's side ----------------------------------------------------------------------------------
@@ -214,6 +215,7 @@ class Ingest:
         if self._stamps() != self._seen or not all(sessions.is_alive(session) for session in self._alone):
             self._look_at_sessions()
         self._clear()
+        self._look_at_kept()
         self._list_logs()
         self._read_all()
         self._hand_over()
@@ -242,7 +244,31 @@ class Ingest:
                         found[name] = (status.st_ino, status.st_size, status.st_mtime_ns)
         return found
 
+    def _look_at_kept(self) -> None:
+        """What later sessions of each project start with; changed by a shell, it is seen at the next sweep."""
+        try:
+            status = os.stat(os.path.join(self.places.nd7, "grants.json"))
+            stamp = (status.st_ino, status.st_mtime_ns)
+        except OSError:
+            stamp = (0, 0)
+        if stamp == self._kept_stamp:
+            return
+        self._kept_stamp = stamp
+        try:
+            every = standing.every(self.places)
+        except (OSError, Nd7Error) as error:
+            self._fault(str(error))
+            return
+        found = tuple(
+            GrantRow(0, grant.path, grant.scope, grant.expires, grant.origin, grant.created, grant.uses, project)
+            for project, given in every.items()
+            for grant in given
+        )
+        with self._lock:
+            self._pending.kept = found
+
     def _look_at_sessions(self) -> None:
+        self._look_at_kept()
         self._seen = self._stamps()
         self._moved = True
         try:

@@ -59,7 +59,7 @@ TABLE: tuple[Key, ...] = (
     Key("choose", "enter", "Enter", "grant", "grant the selected width, for so long", ("wider",), "Mend", True),
     Key("shorter", "left", "←", "shorter", "for less long", ("wider",), "Mend"),
     Key("longer", "right", "→", "longer", "for longer", ("wider",), "Mend"),
-    Key("start", "ctrl+s", "Enter", "start", "start the session", ("launch",), "Go", True),
+    Key("start", "ctrl+s", "Enter", "start", "start the session; in the prompt Ctrl+S does", ("launch",), "Go", True),
     Key("reveal", "X", "X", "secrets", "show the secrets hidden in the selected row, until the selection moves",
         ("dashboard", "moment"), "Look"),
     Key("filter", "slash", "/", "filter", "filter the list; the syntax is shown while you type",

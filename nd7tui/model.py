@@ -72,7 +72,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
-    """One grant of a live session, as its record has it."""
+    """One grant of a live session, as its record has it; with pid 0 one that later sessions of a project start with."""
 
     pid: int
     path: str
@@ -81,6 +81,7 @@ class GrantRow:
     origin: str = ""
     created: int = 0
     uses: int = 0
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,7 @@ class Batch:
     sessions: tuple[SessionRow, ...] | None = None
     faults: list[str] = field(default_factory=list)
     caught_up: bool = False
+    kept: tuple[GrantRow, ...] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.rows or self.faults or self.sessions is not None or self.caught_up)
+        return bool(self.rows or self.faults or self.sessions is not None or self.caught_up or self.kept is not None)

@@ -122,6 +122,7 @@ def _past_row(key: str, track: Track, home: str) -> SessionRow:
         counts=dict(track.counts),
         gaps=track.gaps,
         problem=track.problem,
+        mute=track.stranger and not track.caller,
     )
 
 

@@ -38,6 +38,7 @@ class Store:
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.sessions: dict[str, SessionRow] = {}
+        self.kept: tuple[GrantRow, ...] = ()  # what later sessions start with
         self.deeds: list[Deed] = []
         self.made: set[tuple[int, str]] = set()  # pid and path of what was granted from this dashboard
         self.faults: list[str] = []
@@ -63,6 +64,8 @@ class Store:
         self.now = now
         if batch.sessions is not None:
             self._take_sessions(batch.sessions)
+        if batch.kept is not None:
+            self.kept = batch.kept
         self.faults = (self.faults + batch.faults)[-200:]
         fresh = self._merge(batch.rows)
         if batch.caught_up and not self.caught_up:
@@ -202,8 +205,12 @@ class Store:
         )
 
     def grants(self) -> list[GrantRow]:
-        """Every grant of every live session, unused ones first, then the newest."""
-        found = [grant for session in self.sessions.values() for grant in session.grants]
+        """Every grant of every live session, unused ones first, then the newest; and what later sessions start with,
+        where no session of that project runs that has it."""
+        live = list(self.sessions.values())
+        found = [grant for session in live for grant in session.grants]
+        held = {(session.project, grant.path) for session in live for grant in session.grants}
+        found += [grant for grant in self.kept if (grant.project, grant.path) not in held]
         return sorted(found, key=lambda grant: (grant.uses > 0, -grant.created, grant.path))
 
     def last_grant(self, session: str = "") -> GrantRow | None:

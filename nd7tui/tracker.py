@@ -36,6 +36,7 @@ class Track:
         nd7_session: pid of the `nd7 run` that it names or was tied to, or None.
         caller: pid of the process that called the last hook, or 0.
         name: of the session, where the log tells it.
+        stranger: the session runs a program that no adapter knows.
         activity, since: what the session does, and from when (nanoseconds since the epoch).
         started, latest: times of the first and the last frame.
         changed: grows with each frame, over all logs; the order in which they were written.
@@ -70,6 +71,7 @@ class Track:
         self.waits_for = ""
         self.name = ""
         self.agent = ""
+        self.stranger = False
         self.cwd = ""
         self.started = 0
         self.latest = 0
@@ -143,6 +145,7 @@ class Track:
         if type(caller := body.get("hook_ppid")) is int:
             self.caller = caller
         if facts := facts_of(frame):
+            self.stranger = not frame.body.get("agent")
             self.name, self.cwd, self.agent = facts.name, facts.project, facts.agent
         if not self.cwd and type(cwd := body.get("cwd")) is str:
             self.cwd = cwd[:4096]

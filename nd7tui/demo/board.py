@@ -35,6 +35,8 @@ class DemoBoard(Dashboard):
         hello: said once it is up.
     """
 
+    LEFT = "the demo and its session end with it"
+
     def __init__(self, where: Places, hello: str, *, theme_name: str, read_only: bool = False) -> None:
         super().__init__(where, theme_name=theme_name, read_only=read_only)
         self.hello = hello

@@ -237,6 +237,9 @@ class Main(Doors):
     def on_store_changed(self, message: StoreChanged) -> None:
         self.session_list.reload()
         self.stream.reload()
+        if self.dash.started in self.dash.store.sessions:
+            self.session_list.select(self.dash.started)
+            self.dash.started = ""
         self.detail.redraw()
         self.redraw_bars()
         row = self.row

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from textual import on
 from textual.app import ComposeResult
 
@@ -11,7 +13,7 @@ from nd7tui.commands.grants import left
 from nd7tui.line import Line, fit, indented, wrap
 from nd7tui.messages import Opened, Picked, StoreChanged
 from nd7tui.model import GrantRow
-from nd7tui.outlook import command_of
+from nd7tui.outlook import command_of, quoted
 from nd7tui.screens.page import Page
 from nd7tui.widgets.bar import Bar
 from nd7tui.widgets.rowlist import RowList
@@ -23,6 +25,10 @@ SCOPE = {
     "until": "until",
     "project": "this project",
 }
+
+
+def _key(row: GrantRow) -> str:
+    return f"{row.pid}{row.project} {row.path}"
 
 
 class Grants(Page):
@@ -63,11 +69,11 @@ class Grants(Page):
     def key(self, place: int) -> str:
         """See `Source`."""
         row = self._rows()[place]
-        return f"{row.pid} {row.path}"
+        return _key(row)
 
     def place(self, key: str) -> int | None:
         """See `Source`."""
-        return next((at for at, row in enumerate(self._rows()) if f"{row.pid} {row.path}" == key), None)
+        return next((at for at, row in enumerate(self._rows()) if _key(row) == key), None)
 
     def _columns(self, width: int) -> list[Line]:
         if not len(self):
@@ -82,7 +88,7 @@ class Grants(Page):
         line = Line().gap().put(look.age(row.created, now), "dim", cells=6)
         used = f"{row.uses}×" if row.uses else "unused"
         line.put(safe(used), "text" if row.uses else "warn", cells=8)
-        line.put(safe(self.dash.store.session_name(f"pid:{row.pid}")), "dim", cells=16)
+        line.put(safe(self.dash.store.session_name(f"pid:{row.pid}") if row.pid else "later ones"), "dim", cells=16)
         line.put(safe(self._how_long(row)), "dim", cells=22)
         return line.put(
             fit(safe(look.short_path(row.path, self.dash.places.home)), width - line.cells, "middle"), "path"
@@ -93,6 +99,8 @@ class Grants(Page):
             still = row.expires - self.dash.now()
             until = look.clock(row.expires, seconds=False)
             return f"until {until} ({left(still)})" if still > 0 else "its time is over"
+        if not row.pid:
+            return f"project {os.path.basename(row.project)}"
         return SCOPE.get(row.scope, row.scope)
 
     def empty(self, width: int) -> list[Line]:
@@ -119,13 +127,15 @@ class Grants(Page):
                 found.append(Line().gap().put(safe(name if not at else ""), "dim", cells=12).put(part))
 
         fact("path", row.path)
+        if not row.pid:
+            fact("project", f"{row.project}: what is started there begins with it")
         fact("granted", f"{look.day(row.created)}" if row.created else "nobody said when")
         origin = self.dash.store.row(row.origin)
         if origin is not None:
             fact("because of", " ".join(origin.command.split())[:300])
         else:
             fact("because of", row.origin or "nobody said")
-        if not row.uses:
+        if not row.uses and row.pid:
             found += indented(
                 wrap(safe("No command has run since with it in force: it may not be needed."), inner), 13, "dim"
             )
@@ -164,12 +174,17 @@ class Grants(Page):
         """`x`: this one."""
         row = self.selected
         if row is not None:
-            self.dash.take_back(row.pid, row.path)
+            if row.pid:
+                self.dash.take_back(row.pid, row.path)
+            else:
+                self.dash.forget(row.path, row.project)
 
     def to_copy(self) -> str:
-        """The command line that gives it again."""
+        """The command line that gives it again; of one that waits for a session, the one that takes it back."""
         row = self.selected
-        return command_of(row.pid, row.path) if row is not None else ""
+        if row is None:
+            return ""
+        return command_of(row.pid, row.path) if row.pid else f"nd7 deny {quoted(row.path)}"
 
     def do_open(self) -> None:
         """Enter: the denial that it came from."""

@@ -22,7 +22,7 @@ class Help(Page):
     NAME = "help"
     TITLE_WORD = "keys"
     BINDINGS = [*keys.bindings("help")]
-    LINE = ("back", "theme", "quit")
+    LINE = ("theme", "back")
 
     def __init__(self, below: Page) -> None:
         super().__init__()
@@ -43,17 +43,16 @@ class Help(Page):
     def text(self, width: int) -> list[Line]:
         """All keys, by group; a key that does nothing now tells why."""
         found: list[Line] = []
-        caps = self.dash.caps
         for group in _GROUPS:
-            rows = [key for key in keys.of(self.below.NAME) if key.group == group]
+            rows = [key for key in keys.of(self.below.NAME) if key.group == group and self.below.cap(key.id)]
             if not rows:
                 continue
             found += [Line(), Line().gap(2).put(safe(group), "head")]
             for key in rows:
                 # That the cursor is at the end needs no telling here.
                 reason = self.below.why(key.id) if group != "Move" else ""
-                line = Line("dim" if reason else "text").gap(2).put(safe(caps[key.id]), "key", cells=8)
-                parts = wrap(safe(key.does), max(width - 12, 20))
+                line = Line("dim" if reason else "text").gap(2).put(safe(self.below.cap(key.id)), "key", cells=8)
+                parts = wrap(safe(self.below.does(key.id)), max(width - 12, 20))
                 found.append(line.put(parts[0]))
                 found += indented(parts[1:], 10, "dim" if reason else "text")
                 if reason:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shlex
 import time
 from functools import partial
@@ -184,7 +185,7 @@ class Launch(Page):
 
     def on_mount(self) -> None:
         self._tabbed = self._of("project")
-        self.query_one("#project", Input).focus()
+        self.query_one("#agent", Input).focus()
 
     def on_screen_resume(self) -> None:
         if self._started:
@@ -233,8 +234,9 @@ class Launch(Page):
         wanted = self.start
         lines = []
         if wanted.worktree:
+            base = os.path.basename(wanted.project.rstrip("/"))
             what = (
-                f"It may write {os.path.basename(wanted.project)}{WORKTREES}/{wanted.worktree}, beside the project, "
+                f"It may write {base}{WORKTREES}/{wanted.worktree}, beside the project, "
                 "and the repository's .git, whose hooks run when you use git there; the project itself it may not."
             )
             lines = indented(wrap(safe(what), width - 4, 3), 2, "text")
@@ -264,6 +266,13 @@ class Launch(Page):
         self.query_one("#same", Bar).redraw()
 
     # -- keys -----------------------------------------------------------------------------------------------------
+
+    def cap(self, name: str) -> str:
+        """See `Page`: a letter is typed, whatever it does elsewhere."""
+        cap = self.dash.caps[name]
+        if cap == keys.BY_ID[name].cap:
+            cap = {"help": "F1", "up": "↑", "down": "↓"}.get(name, cap)
+        return cap if len(cap) > 1 or not cap.isprintable() or cap in "↑↓" else ""
 
     def _typing(self) -> bool:
         return isinstance(self.focused, Field | Prompt)
@@ -388,9 +397,14 @@ class Launch(Page):
         self._starting = False
         self._started = message.done.ok
         if not message.done.ok:
-            self._tell(f"Not started: {message.done.said}", "bad")
-        elif self.is_current:
-            self.dismiss()
+            told = message.done.said
+            ended = told.rpartition("; ")[0].rpartition("; ")[2] if " ended at once " in told else ""
+            self._tell(ended or f"Not started: {message.done.said}", "bad")
+        else:
+            pid = re.search(r"`nd7 attach (\d+)`", message.done.said)
+            self.dash.started = f"pid:{pid[1]}" if pid else ""
+            if self.is_current:
+                self.dismiss()
 
     def on_store_changed(self, message: StoreChanged) -> None:
         # The dashboard says what failed at the bottom of whatever is up; here it stands in the form already.
@@ -404,4 +418,7 @@ def launch(wanted: Start) -> Done:
     from nd7tui.starting import start
 
     ok, said = start(wanted.words(), WORKTREE_SECONDS if wanted.worktree else SECONDS)
+    if ok:
+        base = os.path.basename(wanted.project.rstrip("/"))
+        said = f"{wanted.name or (f'{base}/{wanted.worktree}' if wanted.worktree else base)}: {said}"
     return Done("other", ok, said, Deed(time.time_ns(), "start", wanted.command(), said, ok))

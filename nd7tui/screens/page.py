@@ -9,7 +9,7 @@ from textual import events
 from textual.screen import Screen
 from textual.widget import Widget
 
-from nd7core.text import safe
+from nd7core.text import SafeText, safe
 from nd7tui import keys
 from nd7tui.line import Line, both, fit, indented, wrap
 from nd7tui.look import short_path
@@ -168,7 +168,12 @@ class Page(Screen[None]):
         said = self.dash.said
         if said is not None:
             text, role = said
-            return indented(wrap(text, width - 2, SAID_LINES), 1, role)
+            lines = wrap(text, width - 2)
+            if len(lines) > SAID_LINES:
+                more = safe(f"… (whole: {self.dash.caps['deeds']})")
+                cut = lines[SAID_LINES - 1][: max(width - 2 - len(more), 0)].rstrip(" ,;")
+                lines = [*lines[: SAID_LINES - 1], SafeText(cut + more)]
+            return indented(lines, 1, role)
         line = Line("dim").gap()
         # The last two are how one gets help and gets out: they are always there.
         last = Line("dim")
@@ -193,8 +198,13 @@ class Page(Screen[None]):
         return ""
 
     def word(self, name: str) -> str:
-        """What a key is called in the key line.  `u` names what it would take back, and whose, where that is no one's
-        who is selected: it may be a grant that a shell has made for another session."""
+        """What a key is called in the key line.
+
+        `q` leaves the dashboard from its first screen alone.  `u` names what it would take back, and whose, where that
+        is not the selected session's: it may be a grant that a shell has made.
+        """
+        if name == "quit" and self.NAME != "dashboard":
+            return keys.BY_ID["back"].word
         selected = self.of_session()
         last = self.dash.store.last_grant(selected) if name == "undo" else None
         if last is None:
@@ -202,6 +212,16 @@ class Page(Screen[None]):
         key = f"pid:{last.pid}"
         whose = "" if key == selected else f" ({self.dash.store.session_name(key)[:14]})"
         return f"undo {fit(safe(short_path(last.path, self.dash.places.home)), 22, 'middle')}{whose}"
+
+    def cap(self, name: str) -> str:
+        """How a key is printed in this screen's help; "" where it would only be typed."""
+        return self.dash.caps[name]
+
+    def does(self, name: str) -> str:
+        """What a key does here, as the help says it."""
+        if name != "quit":
+            return keys.BY_ID[name].does
+        return f"leave; {self.dash.LEFT}" if self.NAME == "dashboard" else "back to the screen before this one"
 
     def do_undo(self) -> None:
         """`u`: take back the last grant."""

@@ -92,11 +92,19 @@ def session_line(session: SessionRow, width: int, now: int, *, unseen: bool = Fa
     name = width - line.cells - right.cells
     if wide:
         project = name // 2
-        line.put(safe(session.name), cells=name - project)
+        line.put(safe(session.name), cells=name - project - 1).gap()
         line.put(safe(look.short_path(session.project, session.home)), "dim", cells=project, keep="tail")
     else:
         line.put(safe(session.name), cells=max(name, 4))
     return line.join(right)
+
+
+def _unheard(mute: list[SessionRow]) -> str:
+    """Of which sessions, running or over, nothing tells nd7 what they are refused."""
+    names = " and ".join(dict.fromkeys(f"{session.agent} ({session.name})" for session in mute[:3]))
+    few = "is no agent that nd7 knows: what it is refused shows on its own screen, not here."
+    many = "are no agents that nd7 knows: what they are refused shows on their own screens, not here."
+    return f"{names} {few if len(mute) == 1 else many}"
 
 
 class Stream:
@@ -168,7 +176,11 @@ class Stream:
             return nothing(width, f"Switched off: {', '.join(switched)}.", "1, 2, 3 and 4 show each source again.")
         watched = [s for s in store.sessions.values() if s.live and (not store.only or s.key == store.only)]
         if not watched:
-            return nothing(width, "Nothing was refused in what the logs here hold.", then)
+            past = [s for s in store.sessions.values() if s.mute and (not store.only or s.key == store.only)]
+            text = (
+                f"No refusal was seen. {_unheard(past)}" if past else "Nothing was refused in what the logs here hold."
+            )
+            return nothing(width, text, then)
         dark = next((session for session in watched if session.canary == "dark"), None)
         if dark is not None:
             why = f"{dark.name}: {dark.light or 'a test refusal did not arrive'}"
@@ -179,10 +191,7 @@ class Stream:
             )
         if all(session.canary == "lit" for session in watched):
             if mute := [session for session in watched if session.mute]:
-                names = " and ".join(dict.fromkeys(f"{session.agent} ({session.name})" for session in mute[:3]))
-                few = "is no agent that nd7 knows: what it is refused shows on its own screen, not here."
-                many = "are no agents that nd7 knows: what they are refused shows on their own screens, not here."
-                return nothing(width, f"No refusal was seen. {names} {few if len(mute) == 1 else many}", then)
+                return nothing(width, f"No refusal was seen. {_unheard(mute)}", then)
             return nothing(
                 width, "Nothing was refused so far, and a test refusal in each session was seen to arrive.", then
             )

@@ -298,6 +298,43 @@ async def test_read_only_changes_nothing_and_says_so(here: Places) -> None:
         assert "Enter attaches" not in picture(app)
 
 
+async def test_what_is_said_is_never_cut_without_a_word(here: Places) -> None:
+    app = Quiet(here)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.fill()
+        app.say("a word " * 90)
+        await pilot.pause()
+        assert picture(app).rstrip().endswith("… (whole: l)")
+
+
+async def test_the_session_that_was_started_here_is_selected(here: Places) -> None:
+    app = Quiet(here)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.started = "pid:5150"
+        app.fill()
+        await pilot.pause()
+        assert main_of(app).session_list.key == "pid:5150" and app.started == ""
+
+
+async def test_a_program_that_tells_nothing_is_said_to_after_its_end(here: Places) -> None:
+    app = Quiet(here)
+    async with app.run_test(size=(120, 36)) as pilot:
+        over = replace(tui_rows.sessions()[2], agent="bash", counts={}, mute=True)
+        app.fill(Batch(sessions=(over,), caught_up=True))
+        await pilot.pause()
+        assert "bash (notes) is no agent that nd7 knows" in " ".join(picture(app).split())
+
+
+async def test_q_on_a_sub_screen_goes_back_and_the_help_says_so(here: Places) -> None:
+    app = Quiet(here)
+    async with app.run_test(size=(100, 50)) as pilot:
+        app.fill()
+        await pilot.press("a", "question_mark")
+        await pilot.pause()
+        assert "back to the screen before" in picture(app) and "every session lives on" not in picture(app)
+        assert "q leave" not in picture(app)
+
+
 async def test_u_names_what_it_takes_back_and_whose(here: Places) -> None:
     app = Quiet(here)
     async with app.run_test(size=(120, 36)) as pilot:

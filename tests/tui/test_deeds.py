@@ -9,7 +9,7 @@ from nd7core import process, sessions
 from nd7core.paths import places_of
 from nd7core.policy import build
 from nd7core.record import Record
-from nd7tui.deeds import Wish, grant, take_back
+from nd7tui.deeds import Wish, forget, grant, take_back
 
 
 def test_a_path_in_the_home_is_shown_short_so_that_what_follows_has_room(tmp_path: Path) -> None:
@@ -30,3 +30,8 @@ def test_a_path_in_the_home_is_shown_short_so_that_what_follows_has_room(tmp_pat
     assert done.deed.command == f"nd7 allow --session {os.getpid()} {where.home}/notes"  # to be typed: in full
     done = take_back(where, os.getpid(), f"{where.home}/notes")
     assert done.ok and done.said == "~/notes: taken back; the next Bash command is without it"
+    grant(where, Wish(os.getpid(), f"{where.home}/notes", "project"))
+    sessions.remove(where, os.getpid())
+    done = forget(where, f"{where.home}/notes", record.project)
+    assert done.ok and done.said == "~/notes: taken back; later sessions in ~/app start without it"
+    assert not forget(where, f"{where.home}/notes", record.project).ok

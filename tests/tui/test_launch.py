@@ -142,7 +142,9 @@ async def opened(app: Still, pilot: Pilot[None]) -> Launch:
     app.arrived(tui_rows.batch())
     await pilot.press("n")
     await pilot.pause()
-    assert isinstance(app.screen, Launch)
+    assert isinstance(app.screen, Launch) and app.screen.focused is box(app, "agent")
+    box(app, "project").focus()
+    await pilot.pause()
     return app.screen
 
 
@@ -193,6 +195,7 @@ async def test_recent_projects_by_the_arrows_and_the_mouse() -> None:
         await pilot.press("n")
         await pilot.pause()
         project, worktree = box(app, "project"), box(app, "worktree")
+        project.focus()
         project.value = typed = "/typed"
         await pilot.press("up")
         assert (project.value, worktree.value) == ("/h/api", "fix")
@@ -242,11 +245,17 @@ async def test_a_failed_start_keeps_the_form_and_what_was_typed(
         await until(pilot, lambda: not said(app))  # once is enough
         assert app.screen is form and form.start.prompt == "do\nit" and form.start.worktree == "fix"
         assert all(name in picture(app) for name in FIELDS)
+        played(
+            monkeypatch,
+            "echo 'nd7: session 5; x' >&2; echo 'nd7: bash ended at once with exit status 3; run' >&2; exit 3",
+        )
+        await pilot.press("enter")
+        await until(pilot, lambda: "  bash ended at once with exit status 3  " in picture(app))
         played(monkeypatch, "echo 'nd7: session 5' >&2")
         await pilot.press("enter")
         await until(pilot, lambda: not isinstance(app.screen, Launch))
-        assert said(app) == "session 5"
-        assert [deed.ok for deed in app.store.deeds] == [False, True]
+        assert said(app).endswith(": session 5")
+        assert [deed.ok for deed in app.store.deeds] == [False, False, True]
 
 
 async def test_help_by_a_key_that_is_not_typed_and_esc_leaves() -> None:
@@ -259,6 +268,9 @@ async def test_help_by_a_key_that_is_not_typed_and_esc_leaves() -> None:
         await pilot.press("f1")
         await pilot.pause()
         assert isinstance(app.screen, Help)
+        told = picture(app)
+        assert "in the prompt Ctrl+S does" in told and "F1" in told and "theme, and" not in told
+        assert not any(line.startswith(("  t  ", "  l  ", "  q  ")) for line in told.splitlines())
         await pilot.press("escape")
         await pilot.pause()
         assert app.screen is form and box(app, "project").value == "?"
@@ -290,8 +302,11 @@ async def test_every_field_is_there_at_any_size(size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         form = await opened(app, pilot)
         box(app, "worktree").value = "fix"
+        stood, box(app, "project").value = box(app, "project").value, "/h/my-project/"
         await pilot.pause()
         shown = picture(app)
+        assert "my-project-worktrees/fix" in shown.replace("\n  ", "")
+        box(app, "project").value = stood
         assert all(f"\n  {name}" in shown for name in FIELDS) and "The same from a shell" in shown
         labels = [line for line in shown.splitlines() if line.strip().split(" ")[0] in FIELDS]
         assert len(labels) >= len(FIELDS) and not any("…" in line for line in labels)

@@ -126,6 +126,16 @@ def test_the_last_grant_is_read_from_the_records() -> None:
     assert store.last_grant() is None
 
 
+def test_what_later_sessions_start_with_is_there_when_none_of_the_project_runs() -> None:
+    store = filled()
+    (live,) = store.grants()
+    project = tui_rows.sessions()[0].project
+    kept = (GrantRow(0, live.path, "project", project=project), GrantRow(0, "/cache", "project", project="/h/old"))
+    store.take(Batch(kept=kept), 0)
+    assert [(grant.pid, grant.path) for grant in store.grants() if grant != live] == [(0, "/cache")]
+    assert store.last_grant() == live  # u takes back what is in force
+
+
 def test_what_u_would_take_back_is_said_beside_the_row_that_it_mends() -> None:
     store = filled()
     uv, pip = tui_rows.rows()[:2]
