@@ -199,7 +199,7 @@ def test_a_link_of_the_sessions_is_not_granted_by_its_name(world: World) -> None
     assert "build is a link that the session can have made" in done.err
     assert f"nd7 allow {world.home}/.config" in done.err
     assert ".config" not in world.run(["nd7", "grants"]).out
-    assert world.run(["nd7", "allow", f"{world.home}/.config"]).code == 0
+    assert world.run(["nd7", "allow", "--force", f"{world.home}/.config"]).code == 0
     running.terminate()
 
 
