@@ -99,6 +99,12 @@ def test_a_session_in_a_terminal_of_its_own_can_be_looked_at_from_another(world:
     first.wait_for("30 100")
 
 
+def test_a_detached_program_that_ends_at_once_is_said_to(world: World) -> None:
+    done = world.run(["nd7", "run", "--detach", "bash", "-c", "exit 3"])
+    assert done.code == 3 and "bash ended at once with exit status 3" in done.err
+    assert "nd7 attach" not in done.err
+
+
 def test_what_goes_wrong_is_a_sentence(world: World):
     done = world.run(["nd7", "attach"])
     assert done.code == 1 and "no session is running" in done.err

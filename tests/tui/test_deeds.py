@@ -10,6 +10,7 @@ from nd7core.paths import places_of
 from nd7core.policy import build
 from nd7core.record import Record
 from nd7tui.deeds import Wish, forget, grant, take_back
+from nd7tui.ingest import Ingest
 
 
 def test_a_path_in_the_home_is_shown_short_so_that_what_follows_has_room(tmp_path: Path) -> None:
@@ -32,6 +33,8 @@ def test_a_path_in_the_home_is_shown_short_so_that_what_follows_has_room(tmp_pat
     assert done.ok and done.said == "~/notes: taken back; the next Bash command is without it"
     grant(where, Wish(os.getpid(), f"{where.home}/notes", "project"))
     sessions.remove(where, os.getpid())
+    (kept,) = Ingest(where, lambda: None).once().kept or ()
+    assert (kept.pid, kept.path, kept.project) == (0, f"{where.home}/notes", record.project)
     done = forget(where, f"{where.home}/notes", record.project)
     assert done.ok and done.said == "~/notes: taken back; later sessions in ~/app start without it"
     assert not forget(where, f"{where.home}/notes", record.project).ok
