@@ -145,7 +145,7 @@ def read_keymap(path: str) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise Nd7Error(f"read {os.fspath(path)}: {error}", hint='it is TOML: grant = "a"') from error
+        raise Nd7Error(f"read {os.fspath(path)}: {error}", hint='it is TOML: grant = "f5"') from error
     table = table.get("keys", table)
     found: dict[str, str] = {}
     for name, value in table.items():
@@ -153,7 +153,7 @@ def read_keymap(path: str) -> dict[str, str]:
             raise Nd7Error(f"{path}: there is no key {name!r}", hint="there are " + ", ".join(BY_ID), exit_code=2)
         words = [value] if isinstance(value, str) else value
         if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
-            raise Nd7Error(f"{path}: {name} takes a key or a list of keys", hint='as in grant = "a"', exit_code=2)
+            raise Nd7Error(f"{path}: {name} takes a key or a list of keys", hint='as in grant = "f5"', exit_code=2)
         for word in words:
             if _KEY.fullmatch(word) is None:
                 raise Nd7Error(f"{path}: {name}: {word!r} is no key", hint="as in a, G, f2, ctrl+g, slash", exit_code=2)

@@ -9,7 +9,8 @@ examples:
   nd7 denials --json --show-secrets  keys and tokens as they are: for you, not for a bug report
 
 A row is one refusal however often it came.  Its state: open; granted, once a grant covers it; proved, once the same
-call went through; repeated, when it came again after the grant; obsolete, when it passes without one.
+call, or nd7's own try of it, went through; repeated, when it came again after the grant; obsolete, when it passes
+without one.
 What one grant of a folder would let through together is told below the rows, in JSON as `proposal`.
 """
 

@@ -211,6 +211,7 @@ _OWNERS = {
     "remote": "another machine or service",
     "program": "the program itself",
     "sandbox": "another sandbox",
+    "nd7": "nd7 itself, which made the path for a grant",
 }
 
 

@@ -67,7 +67,7 @@ class Help(Page):
             found += [Line(), Line().gap(2).put(safe("Filter"), "head")]
             found += indented(wrap(safe(HINT), width - 4), 2, "text")
         where = keys.keymap_path(self.dash.places, dict(self.dash.environ))
-        found += [Line(), words(("  Your own keys: ", "dim"), (where, "dim"), ('   grant = "a"', "dim")), Line()]
+        found += [Line(), words(("  Your own keys: ", "dim"), (where, "dim"), ('   grant = "f5"', "dim")), Line()]
         return found
 
 
