@@ -22,6 +22,7 @@ from nd7core.attribution.own import own_refusal
 from nd7core.attribution.rules import home_named, home_of, of_context
 from nd7core.attribution.shell import read
 from nd7core.attribution.silent import silent, worth
+from nd7core.attribution.tested import of_a_test
 from nd7core.attribution.verdict import Verdict
 
 HEAD = 96 * 1024
@@ -157,12 +158,16 @@ def _of_marks(
         if other is not None:
             judged.append(judge.others(line, other))
             continue
+        if of_a_test(lines, index):
+            continue
         finding = read_line(lines, index, mark)
         if content.merely_shown(line, finding) or (not finding.paths and tabled(lines, index)):
             continue
         other = content.of_finding(finding)
         if other is not None:
             judged.append(judge.others(line, other))
+            continue
+        if finding.errno == "EXDEV" and _handled(lines, index, marked[-1][0]):
             continue
         bare = finding.kind == "unknown" or (finding.kind == "network" and not finding.port)
         judge.otherwise = others.elsewhere_in(lines) if bare and finding.program != "ping" else None
@@ -173,6 +178,13 @@ def _of_marks(
             continue  # the same failure told again: an error object's fields, a cause, a closing line
         judged.append(item)
     return judged
+
+
+def _handled(lines: Sequence[str], index: int, last: int) -> bool:
+    """Whether a move over a border went on as a copy, which then failed for what a later line names."""
+    return last > index + 1 and any(
+        line.startswith("During handling of the above exception") for line in lines[index + 1 : index + 4]
+    )
 
 
 _RUNTIMES_OWN = frozenset({"EACCES", "EPERM", "EROFS"})

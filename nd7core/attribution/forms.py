@@ -165,6 +165,9 @@ def read_line(lines: Sequence[str], index: int, mark: markers.Mark) -> Finding:
     return finding
 
 
+_COULD_NOT_MAKE = re.compile(
+    r"(?:cannot|can't|could not|unable to|failed to) (?:create|open|write|make|remove|delete) (?P<path>[^\s:]+)$"
+)
 _NAME_AT_END = re.compile(r": {1,4}(?P<path>[\w@%+=.-]+(?:/[\w@%+=.-]+)+)$")
 
 
@@ -182,6 +185,8 @@ def _told_above(lines: Sequence[str], index: int, mark: markers.Mark) -> tuple[s
         return ()
     if nested := [text for _, _, text in paths.quoted(above.replace("'", " ")) if paths.looks_like_path(text)]:
         return (nested[-1],)  # a line of its settings, shown above the error
+    if line[:1] == " " and (name := _COULD_NOT_MAKE.search(above)):
+        return (name["path"],)  # unzip's, whose error stands indented below its sentence
     name = _NAME_AT_END.search(above)
     return (name["path"],) if name and operation_of(above, program_of(above)) else ()
 

@@ -50,7 +50,7 @@ _BESIDE = (
     re.compile(r"(.+)\.o[A-Za-z0-9]{6,7}"),  # patch
     re.compile(r"\.!\d+!(.+)"),  # sed of BSD
     re.compile(r"(.+\.[A-Za-z]\w*)\.(?=\w*[A-Z])\w{6,8}"),  # mkstemp beside the file
-    re.compile(r"(.+)(?:\.lock|\.lck|\.swp|\.part|\.tmp|\.temp|\.new|\.bak|\.orig|\.rej|~)"),
+    re.compile(r"(.+)(?:\.lock|\.lck|\.swp|\.part|\.tmp|\.temp|\.new|\.bak|\.orig|\.rej|\.isorted|~)"),
 )
 PLAIN_SUFFIXES = (".lock", ".lck", ".swp", ".part", ".tmp", ".temp", ".new", ".bak", ".orig", ".rej", "~")
 """Endings that leave the name readable: shown as they were printed."""
@@ -266,6 +266,8 @@ _OWNED_BY_ROOT = names(
 _NOT_ROOTS_OWN = names(
     "/run/user /var/tmp /var/folders /private/var/folders /usr/local/Cellar /usr/local/Homebrew /opt/homebrew"
 )
+# Their entries are root's to make, and are then given to whoever deploys or unpacks there.
+_SHARED_OUT = ("/opt", "/var/www")
 
 
 def inside(path: str, folder: str) -> bool:
@@ -282,8 +284,8 @@ def system_owned(path: str, home: str, platform: str) -> bool:
     if platform == "darwin":
         # A folder of root's answers EACCES there, which no sandbox does; what answers EPERM is sealed by the system.
         return not inside(path, "/usr/local") and any(inside(path, folder) for folder in _SEALED)
-    if inside(path, "/opt") and path.count("/") > 3:
-        return False  # whose the software unpacked there is differs
+    if any(inside(path, folder) and path.count("/") > folder.count("/") + 1 for folder in _SHARED_OUT):
+        return False
     if any(inside(path, folder) for folder in _OWNED_BY_ROOT):
         return True
     if home and path.startswith("/home/"):

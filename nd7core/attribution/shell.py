@@ -58,7 +58,7 @@ WRAPPERS = {
 _SHELLS = names("sh bash zsh dash ash ksh mksh fish busybox")
 _FOLDER_OPTIONS = {
     # program -> options that make it work in another folder
-    "git": ("-C",),
+    "git": ("-C", "--work-tree"),
     "tar": ("-C", "--directory"),
     "make": ("-C", "--directory"),
     "gmake": ("-C", "--directory"),

@@ -7,6 +7,8 @@ The rules let a session read nearly everything, so "reading" means that ordinary
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from scoring import Case, load
 from nd7core.attribution import Failure, FileLook, Verdict, explain, explain_words
 
 HOME, PROJECT = "/home/ada", "/home/ada/kiln"
+NOBODY = 65534
 MAC_HOME, MAC_PROJECT = "/Users/ada", "/Users/ada/kiln"
 
 
@@ -171,22 +174,41 @@ def test_what_is_no_report(words: str) -> None:
     assert not said(words), words
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o000])
-def test_a_rewriter_where_the_file_can_be_looked_at(mode: int, tmp_path: Path) -> None:
+@pytest.fixture
+def ordinary() -> Iterator[Path]:
+    """A folder of an ordinary user's, and that user asking: the superuser would find every file open.
+
+    `access` asks for the real user, so that the effective one can stay what it is and comes back without a child.
+    """
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        if os.getuid() != 0:
+            yield Path(name)
+            return
+        os.chmod(name, 0o711)
+        os.setreuid(NOBODY, -1)
+        try:
+            yield Path(name)
+        finally:
+            os.setreuid(0, -1)
+
+
+@pytest.mark.parametrize(("mode", "source"), [(0o644, "kernel"), (0o000, "none")])
+def test_a_rewriter_where_the_file_can_be_looked_at(mode: int, source: str, ordinary: Path) -> None:
     """The text is the same for both: only the file's own mode tells whose refusal it was."""
-    file = tmp_path / "work" / "a.py"
+    file = ordinary / "work" / "a.py"
     file.parent.mkdir()
     file.write_text("a = 1\n")
     file.chmod(mode)
-    shut = not os.access(file, os.W_OK)
+    if os.geteuid() == 0:
+        os.chown(file, NOBODY, -1)
     told = f"error: cannot parse {file}: [Errno 13] Permission denied: '{file}'"
     failure = Failure(
         tool="Bash",
         command=f"black {file}",
         output=told,
         exit_code=123,
-        project=str(tmp_path / "kiln"),
-        home=str(tmp_path),
+        project=str(ordinary / "kiln"),
+        home=str(ordinary),
         temp=("/tmp/nd7",),
     )
-    assert explain(failure, look=FileLook()).source == ("none" if shut else "kernel")
+    assert explain(failure, look=FileLook()).source == source
