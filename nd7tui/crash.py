@@ -8,8 +8,13 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import os
+import queue
+import select
 import signal
 import sys
+import threading
+import time
 import traceback
 from typing import Any
 
@@ -21,6 +26,7 @@ from nd7core.text import safe
 from nd7tui.line import last_words
 
 LINES = 40
+GRACE = 5.0  # seconds to end in, once the terminal is gone
 
 
 def _forgiving(name: str) -> Any:
@@ -30,7 +36,15 @@ def _forgiving(name: str) -> Any:
 
 
 class Mortal(App[None]):
-    """An app whose last words go through `safe`."""
+    """An app whose last words go through `safe`, and which ends with its terminal."""
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        """See `App.run`: until it returns, the terminal is watched."""
+        self._over = threading.Event()
+        try:
+            super().run(*args, **kwargs)
+        finally:
+            self._over.set()
 
     def get_driver_class(self) -> type[Driver]:
         driver = super().get_driver_class()
@@ -46,6 +60,31 @@ class Mortal(App[None]):
             # Not in the main thread (a test's), or not on this system: then the signal does what it always does.
             with contextlib.suppress(RuntimeError, ValueError, NotImplementedError):
                 loop.add_signal_handler(number, self._told, int(number))
+        if not self.is_headless and sys.__stdin__ is not None and sys.__stdin__.isatty():
+            watch = (loop, sys.__stdin__.fileno())
+            threading.Thread(target=self._watch, args=watch, name="nd7-terminal", daemon=True).start()
+
+    def _watch(self, loop: asyncio.AbstractEventLoop, terminal: int) -> None:
+        """End the dashboard when its terminal is gone, with a SIGHUP or without one.
+
+        Textual's output thread dies of the first write then, and whoever writes waits for ever once its queue is
+        full: with the main thread there, no signal but SIGKILL ends it, while the input thread reads the end of the
+        file over and over (measured: a third of a core, for hours).  So the queue is emptied here until it is over.
+        """
+        poll = select.poll()
+        poll.register(terminal, 0)  # a hang-up is told unasked, and nothing else wakes this thread
+        while not any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll()):
+            pass
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it ends already
+            loop.call_soon_threadsafe(self._told, int(signal.SIGHUP))
+        end = time.monotonic() + GRACE
+        while not self._over.wait(0.05):
+            waiting = getattr(getattr(self._driver, "_writer_thread", None), "_queue", None)
+            with contextlib.suppress(queue.Empty):
+                while waiting is not None and waiting.full():
+                    waiting.get_nowait()
+            if time.monotonic() > end:
+                os._exit(128 + signal.SIGHUP)  # nobody is left to tell, and no session depends on this process
 
     def _told(self, number: int) -> None:
         self.exit(return_code=128 + number)

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import termios
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -48,6 +49,29 @@ def test_the_terminal_is_given_back(here: Places, owner: Sleeper, how: str | sig
     for flag in (termios.ECHO, termios.ICANON, termios.ISIG):
         assert after & flag == before & flag
     tty.close()
+    assert owner.child.poll() is None
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["without a word", "with a SIGHUP"])
+def test_it_ends_with_its_terminal(here: Places, owner: Sleeper, told: bool) -> None:
+    """The terminal closes while there is more to paint than anybody takes: it ends, and does not spin for ever."""
+    os.makedirs(here.state, 0o700)
+    story = Story(here, "3f0c", "/srv/api", owner.pid, name="api")
+    story.start()
+    tty = dashboard(here)
+    tty.wait_for("api")
+    os.close(tty.master)
+    try:
+        for number in range(60):  # each one paints: more often than Textual's queue holds
+            if tty.child.poll() is not None:
+                break
+            if told and number == 40:
+                os.kill(tty.child.pid, signal.SIGHUP)
+            story.denied_write(f"/etc/{number}")
+            time.sleep(0.05)
+        assert tty.child.wait(10) in (129, 120)  # 120 is Python's own: what still stands in stdout has nowhere to go
+    finally:
+        tty.child.kill()
     assert owner.child.poll() is None
 
 
