@@ -163,7 +163,7 @@ class Dashboard(Outside, Themed, Mortal):
         self.store.now = self.now()
         if self.said is not None and time.monotonic() > self._said_until:
             self.quiet()
-        elif isinstance(self.screen, Page) and self.screen.is_mounted:
+        elif self.screen_stack and isinstance(self.screen, Page) and self.screen.is_mounted:  # none while it ends
             self.screen.tick()
 
     # -- what is said at the bottom -------------------------------------------------------------------------------

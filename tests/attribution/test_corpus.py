@@ -168,7 +168,8 @@ def test_a_fifth_set_that_nothing_was_mended_by(capsys: pytest.CaptureFixture[st
     """As the others, and the only one that is still what it was: what the engine gets wrong in it was left wrong.
 
     On first sight: kernel 153 of 154, others taken for it 1 of 110, targets 146 of 148, remedy 259 of 264, the agent's
-    words 12 of 12, nd7-exec 8 of 8.  Mend nothing by it, or gather a sixth: it says what to expect of what is not known.
+    words 12 of 12, nd7-exec 8 of 8.  Mend nothing by it, or gather a sixth: it says what to expect of
+    what is not known.
     """
     cases = load("blind_fifth.jsonl")
     assert len(cases) >= 280
