@@ -57,6 +57,7 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
     from nd7tui.model import Batch
     from nd7tui.screens.ask import Ask
     from nd7tui.screens.dashboard import Main
+    from nd7tui.widgets.textpane import TextPane
 
     class Still(Dashboard):
         """Says nothing of the kernel's audit: whether that is on is the machine's, and may change from run to run."""
@@ -111,6 +112,10 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             await pilot.press("a")
             await take("grants")
             await pilot.press("escape", "p")
+            await pilot.pause()
+            # Its bar tells how long the profile is: where nd7 and its Python lie stands in it, which is the machine's.
+            for pane in app.screen.query(TextPane):
+                pane.styles.scrollbar_size_vertical = 0
             await take("profile")
             await pilot.press("escape", "i")
             await take("session")
