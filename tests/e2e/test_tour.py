@@ -148,7 +148,7 @@ def fill(screen: Terminal, *steps: str) -> None:
     """The form that `n` opens, from the field of the project on."""
     screen.keys("n")
     screen.wait_for("new session")
-    screen.keys(*steps)
+    screen.keys("Tab", *steps)
 
 
 def test_a_start_in_a_worktree_that_outlives_its_dashboard_and_its_terminal(world: World) -> None:

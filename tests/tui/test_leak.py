@@ -166,7 +166,7 @@ def poisoned(places: Places, owner: Sleeper) -> None:
 def holder(places: Places, pid: int) -> Iterator[None]:
     """Something that holds the session's screen, and answers each look at it with what is hostile."""
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(f"{places.sessions}/{pid}/{hold.NAME}")
+    hold.bind(listening, f"{places.sessions}/{pid}")
     listening.listen(8)
     about = json.dumps({"size": [24, 80, 0, 0], "name": EVIL, "project": EVIL}).encode()
     answer = hold.frame(b"H", about) + hold.frame(
