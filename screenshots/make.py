@@ -136,7 +136,7 @@ async def pictures(size: tuple[int, int]) -> dict[str, str]:
             await take("targets")
             await pilot.press("escape", "escape", "home")
             await until(lambda: isinstance(app.screen, Main), "the first screen")
-            await pilot.press("n", "tab", *"login", "tab", *"mend", "space", *"the", "space", *"login")
+            await pilot.press("n", "tab", "tab", *"login", "tab", *"mend", "space", *"the", "space", *"login")
             await take("launch")
             await pilot.press("escape")
             await until(lambda: isinstance(app.screen, Main), "the first screen again")
