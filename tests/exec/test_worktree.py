@@ -312,8 +312,10 @@ def test_one_that_was_left_half_made_is_not_gone_on_with(world: World):
     slow_filter(world, f"touch {world.project}/.git/begun; sleep 600")
     running = world.start(["nd7", "run", "--worktree", "fix", "true"])
     world.wait(lambda: world.exists(".git/begun"))
-    for process in [pid for pid, line in world.processes().items() if "nd7tui.cli" in line]:
-        os.kill(process, signal.SIGKILL)
+    ours = [pid for pid, line in world.processes().items() if "nd7tui.cli" in line]
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # at once: one that outlived another would clear away
+        for process in ours:
+            os.kill(process, number)
     world.wait(lambda: not world.processes(), what=world.processes)
     running.wait(20)
     git(world, "config", "--unset", "filter.f.smudge")
