@@ -20,7 +20,7 @@ from nd7core.paths import Places
 from nd7core.text import SafeText, safe
 from nd7tui import keys, theme
 from nd7tui.crash import Mortal
-from nd7tui.line import LastFilter, last_words
+from nd7tui.line import LastFilter
 from nd7tui.messages import Arrived, Finished, OutlookReady, StoreChanged
 from nd7tui.model import Batch, Row, SessionRow
 from nd7tui.outside import Outside
@@ -191,18 +191,6 @@ class Dashboard(Outside, Themed, Mortal):
     def _leaked(self, text: str) -> None:
         if len(self.leaks) < 100:
             self.leaks.append(text)
-
-    def copy(self, text: str) -> None:
-        """Put text on the clipboard (OSC 52), and say it: a terminal or tmux may swallow it, and tells nobody."""
-        # Made safe as well: pasted, an escape could end the bracketed paste and the rest be typed as commands.
-        self.copy_to_clipboard(safe(text, 10_000, keep_newlines=True))
-        from nd7core.mask import mask  # not before the first paint
-
-        self.say(f"copied: {mask(text, 200)}  (nothing arrived? {self.caps['print']} leaves and prints it)", "good")
-
-    def leave_with(self, text: str) -> None:
-        """Leave, and print text where the dashboard was."""
-        self.exit(None, 0, last_words([safe(text, 10_000)]))
 
     def action_help_quit(self) -> None:
         """Ctrl+C: Textual would raise a toast."""

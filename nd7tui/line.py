@@ -95,6 +95,15 @@ def wrap(text: SafeText, width: int, limit: int = 200) -> list[SafeText]:
     return lines or [SafeText("")]
 
 
+def wrap_to(text: SafeText, width: int, most: int, more: SafeText) -> list[SafeText]:
+    """As `wrap`, in at most `most` lines; `more` ends the last one where there would be more of them."""
+    lines = wrap(text, width)
+    if len(lines) > most:
+        cut = lines[most - 1][: max(width - len(more), 0)].rstrip(" ,;")
+        lines = [*lines[: most - 1], SafeText(cut + more)]
+    return lines
+
+
 class Line:
     """One line of the screen: pieces of safe text, each with a role of the palette and not with a colour."""
 

@@ -1,4 +1,4 @@
-"""What the dashboard does to whole sessions: hand the terminal over to one, end one and bring it back."""
+"""What the dashboard does beyond its own screen: hand the terminal to a session, end one and bring it back, copy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from textual.app import App
 
+from nd7core.text import safe
+from nd7tui.line import last_words
 from nd7tui.model import Row, SessionRow
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Outside(App[None]):
-    """The part of the dashboard that deals with other programs."""
+    """The part of the dashboard that deals with other programs, and with the terminal itself."""
 
     @property
     def _dash(self) -> Dashboard:
@@ -49,6 +51,20 @@ class Outside(App[None]):
             return
         last = " ".join(written[-2000:].decode("utf-8", "replace").rpartition("nd7: ")[2].split())
         said(last or f"attach ended with status {status}", "warn")
+
+    def copy(self, text: str) -> None:
+        """Put text on the clipboard (OSC 52), and say it: a terminal or tmux may swallow it, and tells nobody."""
+        # Made safe as well: pasted, an escape could end the bracketed paste and the rest be typed as commands.
+        self.copy_to_clipboard(safe(text, 10_000, keep_newlines=True))
+        from nd7core.mask import mask  # not before the first paint
+
+        self._dash.say(
+            f"copied: {mask(text, 200)}  (nothing arrived? {self._dash.caps['print']} leaves and prints it)", "good"
+        )
+
+    def leave_with(self, text: str) -> None:
+        """Leave, and print text where the dashboard was."""
+        self.exit(None, 0, last_words([safe(text, 10_000)]))
 
     def peek(self, session: SessionRow) -> None:
         """Look at what a session's screen holds, without attaching; `Peeked` tells the screen."""

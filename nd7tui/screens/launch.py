@@ -11,13 +11,12 @@ import re
 import shlex
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.message import Message
-from textual.suggester import Suggester
 from textual.widgets import Input, TextArea
 
 from nd7core.paths import within
@@ -28,9 +27,10 @@ from nd7tui.line import Line, fit, indented, wrap
 from nd7tui.messages import StoreChanged
 from nd7tui.model import Deed
 from nd7tui.screens.page import Page
-from nd7tui.starting import SECONDS, WORKTREE_SECONDS, Start, at_home, complete, expand, recent
+from nd7tui.starting import SECONDS, WORKTREE_SECONDS, Start, at_home, expand, recent
 from nd7tui.theme import Role
 from nd7tui.widgets.bar import Bar
+from nd7tui.widgets.fields import Folders, Prompt
 
 if TYPE_CHECKING:
     from nd7tui.deeds import Done
@@ -90,30 +90,6 @@ class Field(Input):
         self.form.action_field(FIELDS[-1])
 
     action_top, action_bottom = action_page_up, action_page_down
-
-
-class Prompt(TextArea):
-    """Several lines, kept as they were typed or pasted, and shown with nothing in them that acts on a terminal."""
-
-    def get_line(self, line_index: int) -> Any:
-        """See Textual's `TextArea`.  Each character keeps its place, for the cursor is counted in them."""
-        line = super().get_line(line_index)
-        text = line.plain
-        if not text.isprintable():
-            line.plain = "".join(char if char == "\t" or safe(char) == char else "?" for char in text)
-        return line
-
-
-class Folders(Suggester):
-    """Completes a folder's path as it is typed."""
-
-    def __init__(self, home: str) -> None:
-        super().__init__(use_cache=False, case_sensitive=True)
-        self._home = home
-
-    async def get_suggestion(self, value: str) -> str | None:
-        """See Textual's `Suggester`.  Reads one directory, in a thread."""
-        return await asyncio.to_thread(complete, value, self._home)
 
 
 class Launch(Page):

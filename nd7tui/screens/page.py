@@ -9,9 +9,9 @@ from textual import events
 from textual.screen import Screen
 from textual.widget import Widget
 
-from nd7core.text import SafeText, safe
+from nd7core.text import safe
 from nd7tui import keys
-from nd7tui.line import Line, both, fit, indented, wrap
+from nd7tui.line import Line, both, fit, indented, wrap_to
 from nd7tui.look import short_path
 from nd7tui.widgets.bar import Bar
 
@@ -168,12 +168,8 @@ class Page(Screen[None]):
         said = self.dash.said
         if said is not None:
             text, role = said
-            lines = wrap(text, width - 2)
-            if len(lines) > SAID_LINES:
-                more = safe(f"… (whole: {self.dash.caps['deeds']})")
-                cut = lines[SAID_LINES - 1][: max(width - 2 - len(more), 0)].rstrip(" ,;")
-                lines = [*lines[: SAID_LINES - 1], SafeText(cut + more)]
-            return indented(lines, 1, role)
+            more = safe(f"… (whole: {self.dash.caps['deeds']})")
+            return indented(wrap_to(text, width - 2, SAID_LINES, more), 1, role)
         line = Line("dim").gap()
         # The last two are how one gets help and gets out: they are always there.
         last = Line("dim")

@@ -45,8 +45,9 @@ def test_a_payload_is_recorded_with_the_session_and_the_answer_is_exact(world: W
     world.write("r", payload(tool_name="Write", tool_input={"file_path": "/x"}))
     done = run(world, f"for f in p q r; do {BIN}/nd7-record < $f; echo; done")
     assert done.out == f"{ANSWER}\n\n\n"
-    # What nd7 itself notes beside them (a transcript that is not there, say) depends on the moment.
-    call, stop, _ = (frame for frame in frames(world) if frame["source"] == "intent:claude-code")
+    found = frames(world)
+    assert len(found) == 3, found
+    call, stop, _ = found
     assert (call["kind"], call["source"], stop["kind"]) == ("tool_call", "intent:claude-code", "turn_end")
     assert call["body"]["nd7_session"] > 0 and call["body"]["policy_revision"] >= 1
     assert os.path.dirname(f"{STATE}/{ID}") == STATE
